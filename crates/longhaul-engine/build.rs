@@ -11,8 +11,8 @@ mod class;
 #[path = "src/tokens/vocabulary/ranks.rs"]
 mod ranks;
 
-use class::{BLOCK, BLOCKS, Class};
-use ranks::{EMPTY, NONE, PAIRS, RANK, SLOTS, hash};
+use class::{BLOCK_CHARS, BLOCK_COUNT, CharClass};
+use ranks::{EMPTY_SLOT, NO_RANK, PAIR_COUNT, RANK_BITS, SLOT_COUNT, hash_token};
 use regex_syntax::hir;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,21 +28,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The table that `ranks.rs` reads. Tokens of one byte are left out: every byte is one, and nobody asks.
 fn ranks_of(vocabulary: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     let tokenizer = tiktoken::get_encoding(vocabulary).ok_or("the vocabulary is not in the crate")?;
-    let mut pairs = vec![NONE; PAIRS];
-    let mut slots = vec![EMPTY; SLOTS];
+    let mut pairs = vec![NO_RANK; PAIR_COUNT];
+    let mut slots = vec![EMPTY_SLOT; SLOT_COUNT];
     for rank in 0..u32::try_from(tokenizer.vocab_size())? {
         match tokenizer.decode(&[rank])[..] {
             [] => return Err(format!("{vocabulary} has no token of rank {rank}").into()),
             [_] => {}
             [first, second] => pairs[usize::from(first) << 8 | usize::from(second)] = rank,
             ref token => {
-                let hash = hash(token);
-                let mut at = hash as usize % SLOTS;
-                while slots[at] != EMPTY {
-                    assert_ne!(slots[at] >> RANK, hash >> RANK, "two tokens look alike: {token:?}");
-                    at = (at + 1) % SLOTS;
+                let hash = hash_token(token);
+                let mut at = hash as usize % SLOT_COUNT;
+                while slots[at] != EMPTY_SLOT {
+                    assert_ne!(slots[at] >> RANK_BITS, hash >> RANK_BITS, "two tokens look alike: {token:?}");
+                    at = (at + 1) % SLOT_COUNT;
                 }
-                slots[at] = (hash >> RANK) << RANK | u64::from(rank);
+                slots[at] = (hash >> RANK_BITS) << RANK_BITS | u64::from(rank);
             }
         }
     }
@@ -53,25 +53,25 @@ fn ranks_of(vocabulary: &str) -> Result<Vec<u8>, Box<dyn Error>> {
 /// The table that `class.rs` reads.
 fn classes() -> Result<Vec<u8>, Box<dyn Error>> {
     let members = [
-        (Class::UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
-        (Class::LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
-        (Class::LETTER, r"\p{L}"),
-        (Class::NUMBER, r"\p{N}"),
-        (Class::SPACE, r"\s"),
-        (Class::LINE_END, r"[\r\n]"),
-        (Class::SLASH, r"[/]"),
-        (Class::SIGN, r"[^\s\p{L}\p{N}]"),
+        (CharClass::UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
+        (CharClass::LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
+        (CharClass::LETTER, r"\p{L}"),
+        (CharClass::NUMBER, r"\p{N}"),
+        (CharClass::SPACE, r"\s"),
+        (CharClass::LINE_END, r"[\r\n]"),
+        (CharClass::SLASH, r"[/]"),
+        (CharClass::SYMBOL, r"[^\s\p{L}\p{N}]"),
     ];
-    let mut by_character = vec![0_u8; BLOCK * BLOCKS];
+    let mut by_character = vec![0_u8; BLOCK_CHARS * BLOCK_COUNT];
     for (class, expression) in members {
         for (first, last) in characters(expression)? {
             by_character[first as usize..=last as usize].iter_mut().for_each(|bits| *bits |= class.0);
         }
     }
-    let (mut index, mut rows, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-    for row in by_character.chunks(BLOCK) {
-        let next = u8::try_from(known.len())?;
-        index.push(*known.entry(row).or_insert_with(|| {
+    let (mut index, mut rows, mut cache) = (Vec::new(), Vec::new(), HashMap::new());
+    for row in by_character.chunks(BLOCK_CHARS) {
+        let next = u8::try_from(cache.len())?;
+        index.push(*cache.entry(row).or_insert_with(|| {
             rows.extend_from_slice(row);
             next
         }));

@@ -7,12 +7,13 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::cache::{
-    self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rules, Weights,
+    self, Breakpoint, BreakpointCarrier, BreakpointOptions, CacheRequest, CacheRules, PieceTokens, PrefixChain,
+    SimulatedCache, StablePieces,
 };
-use longhaul_engine::known::Known;
 use longhaul_engine::policy::CacheStrategy;
-use longhaul_engine::wire::{self, Lifetime, Reading};
+use longhaul_engine::wire::{self, CacheLifetime, PromptOrder};
 use longhaul_engine::{Rewrite, Tokens, Transcript, models};
 
 mod bodies;
@@ -23,8 +24,8 @@ const ROUNDS: usize = 60;
 fn main() {
     let body = bodies::chat(4);
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
-    let reading = wire::reading(&transcript);
-    let known = &mut Known::default();
+    let reading = wire::prompt_order(&transcript);
+    let cache = &mut BlockCache::default();
     let speed = |name: &str, work: &mut dyn FnMut()| {
         let time = median(work);
         let megabytes = body.len() as f64 / 1e6;
@@ -32,32 +33,32 @@ fn main() {
     };
     println!("{} bytes, {} pieces", body.len(), reading.pieces.len());
     speed("parse", &mut || drop(black_box(wire::parse(None, black_box(&body)))));
-    speed("chain", &mut || drop(black_box(cache::chain(black_box(&transcript)))));
+    speed("chain", &mut || drop(black_box(cache::prefix_chain(black_box(&transcript)))));
     for strategy in [CacheStrategy::SystemAndThree, CacheStrategy::Prefix] {
         speed(&format!("marks, {strategy:?}"), &mut || {
-            black_box(mark(black_box(&transcript), &reading, strategy, known));
+            black_box(mark(black_box(&transcript), &reading, strategy, cache));
         });
         speed(&format!("chain and marks, {strategy:?}"), &mut || {
-            let reading = wire::reading(black_box(&transcript));
-            black_box(Chain::of(&reading));
-            black_box(mark(&transcript, &reading, strategy, known));
+            let reading = wire::prompt_order(black_box(&transcript));
+            black_box(PrefixChain::new(&reading));
+            black_box(mark(&transcript, &reading, strategy, cache));
         });
     }
     println!("1,000 requests through the model: {:.0} ms", replay() * 1e3);
 }
 
 /// The marked body.
-fn mark(
-    transcript: &Transcript<'_>,
-    reading: &Reading,
-    strategy: CacheStrategy,
-    known: &mut Known,
-) -> String {
+fn mark(transcript: &Transcript<'_>, reading: &PromptOrder, strategy: CacheStrategy, cache: &mut BlockCache) -> String {
     let model = models::find("claude-sonnet-4-5");
-    let first = Weights::new(transcript, reading, &model).first_reaching(known, Tokens(1_024));
-    let marking = Marking { strategy, lifetime: Lifetime::FiveMinutes, carrier: Carrier::Content, first };
-    let marks = cache::marks(&Landmarks::of(transcript, reading), reading, &marking);
-    let edits = cache::edits(transcript.body, reading, &marks);
+    let first = PieceTokens::new(transcript, reading, &model).first_piece_reaching(cache, Tokens(1_024));
+    let marking = BreakpointOptions {
+        strategy,
+        lifetime: CacheLifetime::FiveMinutes,
+        carrier: BreakpointCarrier::Content,
+        first_cacheable: first,
+    };
+    let marks = cache::place_breakpoints(&StablePieces::find(transcript, reading), reading, &marking);
+    let edits = cache::breakpoint_edits(transcript.body, reading, &marks);
     Rewrite::new(transcript, edits).unwrap_or_default().apply(transcript.body)
 }
 
@@ -67,16 +68,22 @@ fn replay() -> f64 {
     let messages: Vec<String> = (0..2_000).map(message).collect();
     let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
     let Ok((transcript, _)) = wire::parse(None, &body) else { return 0.0 };
-    let whole = cache::chain(&transcript);
+    let whole = cache::prefix_chain(&transcript);
     let sizes: Vec<Tokens> = (1..=2_000).map(|k| Tokens(600 * k)).collect();
-    let mut cache = Cache::new(Rules::of(&models::find("claude-sonnet-4-5")));
+    let mut cache = SimulatedCache::new(CacheRules::for_model(&models::find("claude-sonnet-4-5")));
     let start = Instant::now();
     for request in 1..=1_000usize {
         let (links, settings) = (&whole.links[..2 * request], whole.settings);
         let piece = Some(2 * request - 1);
-        let marks = [Mark { piece, lifetime: Lifetime::FiveMinutes, by: cache::By::Longhaul }];
+        let marks =
+            [Breakpoint { piece, lifetime: CacheLifetime::FiveMinutes, owner: cache::BreakpointOwner::Longhaul }];
         let now = Duration::from_secs(20 * request as u64);
-        black_box(cache.send(now, &Request { links, settings, sizes: &sizes[..2 * request], marks: &marks }));
+        black_box(
+            cache.send(
+                now,
+                &CacheRequest { links, settings, prefix_tokens: &sizes[..2 * request], breakpoints: &marks },
+            ),
+        );
     }
     start.elapsed().as_secs_f64()
 }

@@ -6,9 +6,9 @@
 
 use std::time::Instant;
 
-use longhaul_engine::cache::{Carrier, Rules};
-use longhaul_engine::cost::{self, Course, Marks, Replay, Session};
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::{BreakpointCarrier, CacheRules};
+use longhaul_engine::cost::{self, BreakpointPolicy, CostStrategy, RecordedSession, Replay};
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
 use longhaul_engine::prices;
 use longhaul_engine::{Tokens, models, wire};
@@ -16,8 +16,13 @@ use longhaul_engine::{Tokens, models, wire};
 mod bodies;
 
 const MODEL: &str = "claude-sonnet-4-5";
-const COURSES: [Course; 5] =
-    [Course::Nothing, Course::Marks, Course::Compressor(0.5), Course::SacredZone, Course::Scheduler];
+const COURSES: [CostStrategy; 5] = [
+    CostStrategy::Passthrough,
+    CostStrategy::BreakpointsOnly,
+    CostStrategy::Compressor(0.5),
+    CostStrategy::SacredZone,
+    CostStrategy::Scheduler,
+];
 
 #[allow(clippy::print_stdout, reason = "the output is what it is for")]
 fn main() {
@@ -28,31 +33,31 @@ fn main() {
     config.models.entry(MODEL.to_owned()).or_default().context_length = Some(Tokens(100_000));
     let start = Instant::now();
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
-    let known = &mut Known::default();
-    let session = Session::of(&transcript, &model, known);
+    let cache = &mut BlockCache::default();
+    let session = RecordedSession::new(&transcript, &model, cache);
     let mut requests = session.requests();
     requests.truncate(1_000);
-    let size = requests.last().map_or(0, |last| session.sizes[last.pieces - 1].number());
+    let size = requests.last().map_or(0, |last| session.prefix_tokens[last.pieces - 1].number());
     println!("{} requests, the last one of {size} tokens", requests.len());
     println!("{:16} {:6.0} ms", "reading it", start.elapsed().as_secs_f64() * 1e3);
     let replay = Replay {
         session: &session,
         requests: &requests,
-        pauses: &cost::pauses(&requests, 1),
-        rules: Rules::of(&model),
+        pauses: &cost::simulate_pauses(&requests, 1),
+        rules: CacheRules::for_model(&model),
         price: &prices.price,
-        marks: Some(Marks {
+        breakpoints: Some(BreakpointPolicy {
             strategy: CacheStrategy::SystemAndThree,
             ttl: CacheTtl::FiveMinutes,
-            carrier: Carrier::Message,
+            carrier: BreakpointCarrier::Message,
         }),
     };
     for course in COURSES {
         let Ok(policy) = course.policy(&config, &model) else { return };
         let begun = Instant::now();
-        let Ok(turns) = replay.run(course, &policy, known) else { return };
-        let compactions = turns.iter().filter(|turn| turn.compacted.is_some()).count();
-        let (time, usd) = (begun.elapsed().as_secs_f64() * 1e3, cost::total(&turns).1);
+        let Ok(turns) = replay.run(course, &policy, cache) else { return };
+        let compactions = turns.iter().filter(|turn| turn.compaction.is_some()).count();
+        let (time, usd) = (begun.elapsed().as_secs_f64() * 1e3, cost::sum_requests(&turns).1);
         println!("{course:16} {time:6.0} ms  {compactions:3} compactions  {usd}");
     }
     println!("{:16} {:6.0} ms", "all of it", start.elapsed().as_secs_f64() * 1e3);

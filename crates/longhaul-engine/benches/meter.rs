@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::{models, wire};
 
@@ -23,7 +23,7 @@ fn main() {
 }
 
 fn meter() -> Meter {
-    Meter::of(&models::find("gpt-5"))
+    Meter::for_model(&models::find("gpt-5"))
 }
 
 fn grown(body: &str) -> String {
@@ -40,12 +40,12 @@ fn ratios() {
     };
     let mut times: Vec<[f64; 2]> = Vec::new();
     for _ in 0..ROUNDS {
-        let mut known = Known::default();
+        let mut cache = BlockCache::default();
         let start = Instant::now();
-        black_box(meter().parts(&mut known, &before));
+        black_box(meter().breakdown(&mut cache, &before));
         let whole = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        black_box(meter().parts(&mut known, &after));
+        black_box(meter().breakdown(&mut cache, &after));
         times.push([whole, start.elapsed().as_secs_f64()]);
     }
     let median = |at: usize| {
@@ -54,10 +54,7 @@ fn ratios() {
         times[times.len() / 2]
     };
     let (whole, again) = (median(0), median(1));
-    println!(
-        "counting again, one message later: {:.4} of counting (medians of {ROUNDS} rounds)",
-        again / whole
-    );
+    println!("counting again, one message later: {:.4} of counting (medians of {ROUNDS} rounds)", again / whole);
 }
 
 #[divan::bench(sample_count = 10)]
@@ -66,14 +63,14 @@ fn a_count(bencher: Bencher<'_, '_>) {
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
     bencher
         .counter(BytesCount::of_str(&body))
-        .bench_local(|| meter().parts(&mut Known::default(), &transcript));
+        .bench_local(|| meter().breakdown(&mut BlockCache::default(), &transcript));
 }
 
 #[divan::bench]
 fn b_count_one_message_later(bencher: Bencher<'_, '_>) {
     let body = grown(&bodies::chat(4));
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
-    let mut known = Known::default();
-    meter().parts(&mut known, &transcript);
-    bencher.counter(BytesCount::of_str(&body)).bench_local(|| meter().parts(&mut known, &transcript));
+    let mut cache = BlockCache::default();
+    meter().breakdown(&mut cache, &transcript);
+    bencher.counter(BytesCount::of_str(&body)).bench_local(|| meter().breakdown(&mut cache, &transcript));
 }

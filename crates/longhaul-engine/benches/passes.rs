@@ -5,7 +5,7 @@
 use divan::Bencher;
 use divan::counter::BytesCount;
 use longhaul_engine::action::Actions;
-use longhaul_engine::passes::{PASSES, Scope, run_all};
+use longhaul_engine::passes::{PASSES, PassScope, run_all};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::Transcript;
 use longhaul_engine::{models, wire};
@@ -16,21 +16,23 @@ fn main() {
     divan::main();
 }
 
-fn bench(bencher: Bencher<'_, '_>, work: impl Fn(&Scope<'_, '_>), may_change: &dyn Fn(usize) -> bool) {
+fn bench(bencher: Bencher<'_, '_>, work: impl Fn(&PassScope<'_, '_>), may_change: &dyn Fn(usize) -> bool) {
     let body = bodies::chat(5);
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
     let Ok((policy, _)) = Policy::new(&Config::default(), &models::find("gpt-5")) else { return };
-    let actions = Actions::of(&transcript);
+    let actions = Actions::from_transcript(&transcript);
     let scope =
-        Scope { policy: &policy, transcript: &transcript, actions: &actions, may_change, handle: &|_| None };
+        PassScope { policy: &policy, transcript: &transcript, actions: &actions, may_change, recall_id: &|_| None };
     bencher.counter(BytesCount::of_str(&body)).bench_local(|| work(&scope));
 }
 
 #[divan::bench(sample_count = 10)]
 fn a_actions(bencher: Bencher<'_, '_>) {
-    bench(bencher, |scope| drop(Actions::of(divan::black_box::<&Transcript<'_>>(scope.transcript))), &|_| {
-        false
-    });
+    bench(
+        bencher,
+        |scope| drop(Actions::from_transcript(divan::black_box::<&Transcript<'_>>(scope.transcript))),
+        &|_| false,
+    );
 }
 
 #[divan::bench(sample_count = 10)]

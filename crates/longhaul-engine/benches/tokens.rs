@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use longhaul_engine::known::{ContentKey, Known};
-use longhaul_engine::tokens::{Counter, Vocabulary, estimate};
+use longhaul_engine::block_cache::{BlockCache, ContentKey};
+use longhaul_engine::tokens::{TokenCounter, Vocabulary, estimate};
 use serde_json::Value;
 
-const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
+const COUNTER: TokenCounter = TokenCounter::exact(Vocabulary::O200kBase);
 const BYTES: usize = 4_000_000;
 const ROUNDS: usize = 60;
 
@@ -28,9 +28,9 @@ fn main() {
 fn ratios() {
     let blocks = blocks();
     let tokenizer = tiktoken::get_encoding("o200k_base").expect("the vocabulary");
-    let mut known = Known::default();
+    let mut cache = BlockCache::default();
     let alone = |text: &str| tokenizer.count(text) as u64;
-    let mut again = |text: &str| known.count(COUNTER, ContentKey::of(0, text.as_bytes()), || text).number();
+    let mut again = |text: &str| cache.count_tokens(COUNTER, ContentKey::new(0, text.as_bytes()), || text).number();
     let mut rounds: Vec<[f64; 3]> = Vec::new();
     for text in &blocks {
         again(text);
@@ -73,8 +73,7 @@ fn blocks() -> Vec<String> {
         }
         blocks.retain(|text| text.len() >= 100 && text.contains(' '));
     } else {
-        let line =
-            "for (name, value) in settings.iter() { log::info!(\"{name} = {value}, was {}\", 1234); }\n";
+        let line = "for (name, value) in settings.iter() { log::info!(\"{name} = {value}, was {}\", 1234); }\n";
         blocks.extend((0..4_000).map(|n| format!("{n}\n{}", line.repeat(20))));
     }
     let mut room = BYTES;
@@ -114,10 +113,10 @@ fn b_count(bencher: Bencher) {
 
 #[divan::bench(sample_count = 40)]
 fn c_count_what_is_known(bencher: Bencher) {
-    let mut known = Known::default();
+    let mut cache = BlockCache::default();
     measure(bencher, |blocks| {
         let mut count =
-            |text: &String| known.count(COUNTER, ContentKey::of(0, text.as_bytes()), || text).number();
+            |text: &String| cache.count_tokens(COUNTER, ContentKey::new(0, text.as_bytes()), || text).number();
         blocks.iter().map(&mut count).sum()
     });
 }

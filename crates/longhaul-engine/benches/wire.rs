@@ -93,7 +93,6 @@ fn rewrite(body: &str) -> Rewrite {
     let texts: Vec<_> = transcript.blocks().filter_map(|b| b.text).collect();
     let every = texts.len() / 200;
     let edits = texts.iter().step_by(every).take(200);
-    let edits =
-        edits.map(|text| Edit::Text { text: *text, with: "{\"shorter\":\"a line of \\\"text\\\"\"}".into() });
+    let edits = edits.map(|text| Edit::Text { text: *text, with: "{\"shorter\":\"a line of \\\"text\\\"\"}".into() });
     Rewrite::new(&transcript, edits.collect()).unwrap_or_default()
 }

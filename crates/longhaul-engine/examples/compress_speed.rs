@@ -9,12 +9,12 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use longhaul_engine::known::{ContentKey, Known};
+use longhaul_engine::block_cache::{BlockCache, ContentKey};
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Compressor, CountFacts, Engine, Plan, Trigger, Wish};
+use longhaul_engine::plan::{CompactOptions, Compressor, CountFacts, Engine, Plan, PlanInput, Trigger};
 use longhaul_engine::policy::{Config, Policy};
-use longhaul_engine::transcript::{Speaker, UnitKind};
-use longhaul_engine::{Refused, Transcript, models, wire};
+use longhaul_engine::transcript::{Speaker, TurnKind};
+use longhaul_engine::{RewriteError, Transcript, models, wire};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -24,9 +24,14 @@ const LONGEST_TURN: usize = 5;
 type Failure = Box<dyn std::error::Error>;
 
 /// The engine that is measured.
-fn engine(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Result<Plan, Refused> {
-    let wish = Wish { trigger: Trigger::Reply, force: true, facts: CountFacts::No, ..Wish::default() };
-    Compressor.compact(policy, &wish, known, transcript)
+fn engine(policy: &Policy, cache: &mut BlockCache, transcript: &Transcript<'_>) -> Result<Plan, RewriteError> {
+    let options = CompactOptions {
+        trigger: Trigger::Reply,
+        force: true,
+        count_facts: CountFacts::No,
+        ..CompactOptions::default()
+    };
+    Compressor.compact(PlanInput { policy, options: &options, cache, transcript })
 }
 
 fn main() -> Result<(), Failure> {
@@ -38,11 +43,11 @@ fn main() -> Result<(), Failure> {
 
     let (transcript, _) = wire::parse(None, &body)?;
     let stated = json!({"window": window, "input_limit": null});
-    let model = models::find("gpt-5").with(stated.as_object().ok_or("no facts")?)?;
+    let model = models::find("gpt-5").with_stated_facts(stated.as_object().ok_or("no facts")?)?;
     let (policy, _) = Policy::new(&Config::default(), &model)?;
-    let meter = Meter::of(&model);
+    let meter = Meter::for_model(&model);
 
-    let unknown = Known::default;
+    let unknown = BlockCache::default;
     let compacted = just_compacted(&policy, &transcript)?;
     let grown = grown(&policy, &transcript)?;
     let Plan::Ready(outcome) = engine(&policy, &mut compacted.clone(), &transcript)? else {
@@ -54,47 +59,47 @@ fn main() -> Result<(), Failure> {
         "tokens": [outcome.report.tokens.before, outcome.report.tokens.after],
         "messages": [outcome.report.messages.before, outcome.report.messages.after],
         "parse": times(runs, || (), |()| wire::parse(None, &body).map(|_| ())),
-        "hash": times(runs, || (), |()| ContentKey::of(0, body.as_bytes())),
-        "count": times(runs, unknown, |mut known| meter.parts(&mut known, &transcript)),
-        "count_known": times(runs, || grown.clone(), |mut known| meter.parts(&mut known, &transcript)),
-        "plan": times(runs, unknown, |mut known| engine(&policy, &mut known, &transcript).map(|_| ())),
-        "plan_known": times(runs, || compacted.clone(), |mut known| engine(&policy, &mut known, &transcript).map(|_| ())),
-        "plan_grown": times(runs, || grown.clone(), |mut known| engine(&policy, &mut known, &transcript).map(|_| ())),
+        "hash": times(runs, || (), |()| ContentKey::new(0, body.as_bytes())),
+        "count": times(runs, unknown, |mut cache| meter.breakdown(&mut cache, &transcript)),
+        "count_known": times(runs, || grown.clone(), |mut cache| meter.breakdown(&mut cache, &transcript)),
+        "plan": times(runs, unknown, |mut cache| engine(&policy, &mut cache, &transcript).map(|_| ())),
+        "plan_known": times(runs, || compacted.clone(), |mut cache| engine(&policy, &mut cache, &transcript).map(|_| ())),
+        "plan_grown": times(runs, || grown.clone(), |mut cache| engine(&policy, &mut cache, &transcript).map(|_| ())),
     });
     writeln!(std::io::stdout(), "{report}")?;
     Ok(())
 }
 
 /// What is known after a compaction of everything but the newest turn.
-fn just_compacted(policy: &Policy, transcript: &Transcript<'_>) -> Result<Known, Failure> {
-    let mut known = Known::default();
+fn just_compacted(policy: &Policy, transcript: &Transcript<'_>) -> Result<BlockCache, Failure> {
+    let mut cache = BlockCache::default();
     let mut older = transcript.clone();
-    older.units.truncate(newest_turn(transcript));
-    engine(policy, &mut known, &older)?;
-    Ok(known)
+    older.turns.truncate(newest_turn(transcript));
+    engine(policy, &mut cache, &older)?;
+    Ok(cache)
 }
 
 /// What is known where a session grew to this size, turn by turn, and was never compacted: each request was looked at, found
 /// too small, and left alone. Nobody looked at the newest turn.
-fn grown(policy: &Policy, transcript: &Transcript<'_>) -> Result<Known, Failure> {
+fn grown(policy: &Policy, transcript: &Transcript<'_>) -> Result<BlockCache, Failure> {
     const STAGES: usize = 40;
-    let mut known = Known::default();
-    let newest = transcript.units[newest_turn(transcript)..].iter().flat_map(|unit| &unit.owns);
+    let mut cache = BlockCache::default();
+    let newest = transcript.turns[newest_turn(transcript)..].iter().flat_map(|turn| &turn.owned_elements);
     let end = newest.filter_map(|id| transcript.message_of(*id)).min().unwrap_or(0);
     for stage in 1..=STAGES {
-        let earlier = transcript.first_messages(end * stage / STAGES);
-        let (earlier, _) = wire::parse(transcript.dialect, &earlier)?;
-        Compressor.look(policy, &mut known, &earlier);
+        let earlier = transcript.body_with_first_messages(end * stage / STAGES);
+        let (earlier, _) = wire::parse(transcript.api_format, &earlier)?;
+        Compressor.observe(policy, &mut cache, &earlier);
     }
-    Ok(known)
+    Ok(cache)
 }
 
 /// Where the newest turn begins: the last thing that a person said, or the last step of a long loop.
 fn newest_turn(transcript: &Transcript<'_>) -> usize {
-    let said = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-    let units = &transcript.units;
-    let newest = units.iter().rposition(|unit| said(&unit.kind)).unwrap_or(0);
-    newest.max(units.len().saturating_sub(LONGEST_TURN))
+    let said = |kind: &TurnKind<'_>| matches!(kind, TurnKind::Prompt { speaker: Speaker::User, .. });
+    let turns = &transcript.turns;
+    let newest = turns.iter().rposition(|turn| said(&turn.kind)).unwrap_or(0);
+    newest.max(turns.len().saturating_sub(LONGEST_TURN))
 }
 
 /// What this thread has had of the processor.

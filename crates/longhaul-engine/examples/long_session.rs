@@ -2,22 +2,17 @@
 //! window of 100,000, kept going by the sacred zone alone. Prints each compaction and draws tokens over time.
 //!
 //!     LONGHAUL_SHARED=… cargo run --release -p longhaul-engine --example long_session -- session.svg
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a measurement, not a library"
-)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a measurement, not a library")]
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models;
-use longhaul_engine::plan::{Engine, Plan, SacredZone, Trigger, Wish};
+use longhaul_engine::plan::{CompactOptions, Engine, Plan, PlanInput, SacredZone, Trigger};
 use longhaul_engine::policy::{Config, Policy};
-use longhaul_engine::transcript::{ElementId, UnitKind};
+use longhaul_engine::transcript::{ElementId, TurnKind};
 use longhaul_engine::{Edit, Rewrite, wire};
 use serde_json::{Value, json};
 
@@ -33,22 +28,24 @@ fn main() {
     let turns = pieces.session();
     let model = models::find("gpt-5");
     let stated = json!({"window": WINDOW, "input_limit": null});
-    let model = model.with(stated.as_object().unwrap()).unwrap();
+    let model = model.with_stated_facts(stated.as_object().unwrap()).unwrap();
     let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
-    let (meter, mut known) = (Meter::of(&model), Known::default());
+    let (meter, mut cache) = (Meter::for_model(&model), BlockCache::default());
 
-    let mut body =
-        json!({"model": "gpt-5", "messages": [{"role": "system", "content": pieces.system}]}).to_string();
+    let mut body = json!({"model": "gpt-5", "messages": [{"role": "system", "content": pieces.system}]}).to_string();
     let mut line: Vec<(u64, Option<u64>)> = Vec::new();
     let mut raw = 0;
     for (turn, messages) in turns.iter().enumerate() {
         body = with(&body, messages);
         let (transcript, _) = wire::parse(None, &body).unwrap();
-        let before = meter.parts(&mut known, &transcript).total().number();
+        let before = meter.breakdown(&mut cache, &transcript).total().number();
         raw += messages.iter().map(|m| meter.counter.count(&m.to_string()).number()).sum::<u64>();
-        let wish = Wish { trigger: Trigger::Reply, ..Wish::default() };
-        let after = match SacredZone.compact(&policy, &wish, &mut known, &transcript).unwrap() {
-            Plan::Leave(_) => None,
+        let options = CompactOptions { trigger: Trigger::Reply, ..CompactOptions::default() };
+        let after = match SacredZone
+            .compact(PlanInput { policy: &policy, options: &options, cache: &mut cache, transcript: &transcript })
+            .unwrap()
+        {
+            Plan::Unchanged(_) => None,
             Plan::Ready(outcome) => {
                 let report = outcome.report;
                 println!(
@@ -68,16 +65,14 @@ fn main() {
     }
     let calls = body.matches("\"tool_call_id\"").count();
     let highest = line.iter().map(|(before, _)| before).max().unwrap();
-    println!(
-        "{calls} calls, {raw} tokens as JSON in all; the window of {WINDOW} was never more than {highest} full"
-    );
+    println!("{calls} calls, {raw} tokens as JSON in all; the window of {WINDOW} was never more than {highest} full");
     std::fs::write(&drawing, svg(&line)).expect("the drawing can be written");
 }
 
 /// The body with messages at its end.
 fn with(body: &str, messages: &[Value]) -> String {
     let (transcript, _) = wire::parse(None, body).unwrap();
-    let array = transcript.units.iter().flat_map(|u| &u.owns).map(|id| id.array).min().unwrap_or(0);
+    let array = transcript.turns.iter().flat_map(|u| &u.owned_elements).map(|id| id.array).min().unwrap_or(0);
     let end = ElementId { array, index: transcript.message_count() as u32 };
     let edits = messages.iter().map(|m| Edit::Insert { before: end, json: m.to_string() });
     Rewrite::new(&transcript, edits.collect()).unwrap().apply(body)
@@ -95,9 +90,7 @@ impl Pieces {
         let mut files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|e| e.unwrap().path()).collect();
         files.retain(|f| {
             let name = f.file_name().unwrap().to_string_lossy();
-            name.starts_with("openhands_")
-                || name.starts_with("mini-swe-agent_")
-                || name.starts_with("pi-mono_large")
+            name.starts_with("openhands_") || name.starts_with("mini-swe-agent_") || name.starts_with("pi-mono_large")
         });
         files.sort();
         let counter = models::find("gpt-5").counter();
@@ -113,20 +106,19 @@ impl Pieces {
                     .collect::<Vec<_>>()
                     .join("\n");
             }
-            for unit in &transcript.units {
-                match &unit.kind {
-                    UnitKind::Step { reply, exchanges } => {
+            for turn in &transcript.turns {
+                match &turn.kind {
+                    TurnKind::Assistant { reply, tool_calls: exchanges } => {
                         pieces.prose.extend(reply.iter().map(|b| (b.text().into_owned(), 0)));
                         for e in exchanges {
                             let result: String =
                                 e.results.iter().map(longhaul_engine::transcript::Block::text).collect();
-                            let arguments =
-                                e.call.as_ref().map(|c| c.text().into_owned()).unwrap_or_default();
+                            let arguments = e.call.as_ref().map(|c| c.text().into_owned()).unwrap_or_default();
                             let tokens = counter.count(&result).number();
                             pieces.steps.push((e.tool.to_string(), arguments, result, tokens));
                         }
                     }
-                    UnitKind::Prompt { blocks, .. } => {
+                    TurnKind::Prompt { blocks, .. } => {
                         pieces.prose.extend(blocks.iter().map(|b| (b.text().into_owned(), 0)));
                     }
                     _ => {}
@@ -137,9 +129,7 @@ impl Pieces {
             *tokens = counter.count(text).number();
         }
         pieces.prose.retain(|(_, tokens)| (80..1_500).contains(tokens));
-        pieces
-            .steps
-            .retain(|(_, arguments, _, tokens)| (60..9_000).contains(tokens) && arguments.len() < 1_500);
+        pieces.steps.retain(|(_, arguments, _, tokens)| (60..9_000).contains(tokens) && arguments.len() < 1_500);
         pieces
     }
 
@@ -207,17 +197,11 @@ fn svg(line: &[(u64, Option<u64>)]) -> String {
         let _ = write!(path, " L{:.1} {:.1}", x(turn + 1), y(*before));
         if let Some(after) = after {
             let _ = write!(path, " L{:.1} {:.1}", x(turn + 1), y(*after));
-            let _ =
-                write!(out, r##"<circle cx="{:.1}" cy="{:.1}" r="3" fill="#c33"/>"##, x(turn + 1), y(*after));
+            let _ = write!(out, r##"<circle cx="{:.1}" cy="{:.1}" r="3" fill="#c33"/>"##, x(turn + 1), y(*after));
         }
     }
     let _ = write!(out, r##"<path d="{path}" fill="none" stroke="#247" stroke-width="1.6"/>"##);
-    let _ = write!(
-        out,
-        r#"<text x="{}" y="{}">tool calls (0 to {})</text></svg>"#,
-        width / 2.0,
-        height - 8.0,
-        line.len()
-    );
+    let _ =
+        write!(out, r#"<text x="{}" y="{}">tool calls (0 to {})</text></svg>"#, width / 2.0, height - 8.0, line.len());
     out
 }

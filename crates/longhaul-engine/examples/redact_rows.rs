@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, Write};
 
-use longhaul_engine::redact::{Content, Redactor, Rules};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
 
 fn main() -> std::io::Result<()> {
     let rules = Rules::default();
@@ -12,7 +12,7 @@ fn main() -> std::io::Result<()> {
     for line in std::io::stdin().lock().lines() {
         let row: serde_json::Value = serde_json::from_str(&line?)?;
         let text = row["text"].as_str().unwrap_or_default();
-        let done = Redactor::numbered(rules.clone()).redact(text, Content::Text);
+        let done = Redactor::numbered(rules.clone()).redact(text, RedactionMode::Text);
         let found: Vec<_> = done
             .found
             .iter()

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use longhaul_engine::redact::{Content, Redactor, Rules};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
 
 const MB: usize = 1_000_000;
 
@@ -44,7 +44,7 @@ fn speed(rules: &Rules, text: &str) -> f64 {
     let runs = (40 * MB / text.len()).clamp(1, 40);
     let start = thread_time();
     for _ in 0..runs {
-        black_box(Redactor::numbered(rules.clone()).redact(black_box(text), Content::Text));
+        black_box(Redactor::numbered(rules.clone()).redact(black_box(text), RedactionMode::Text));
     }
     let spent = thread_time().saturating_sub(start);
     (runs * text.len()) as f64 / MB as f64 / spent.as_secs_f64()

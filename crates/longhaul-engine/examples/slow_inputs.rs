@@ -21,11 +21,10 @@ use support::slow::{TARGETS, prefixes, repeat, search, spent};
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let mut arguments = std::env::args().skip(1);
-    if let Some(unit) = std::env::args().nth(2).filter(|_| std::env::args().nth(1).as_deref() == Some("unit"))
-    {
+    if let Some(turn) = std::env::args().nth(2).filter(|_| std::env::args().nth(1).as_deref() == Some("unit")) {
         for (name, run) in TARGETS {
             let times = (13..19).map(|power| {
-                let text = repeat(&unit, 1 << power);
+                let text = repeat(&turn, 1 << power);
                 format!("{:.2?}", (0..3).map(|_| spent(|| run(&text))).min().unwrap_or_default())
             });
             writeln!(out, "{name}: {}", times.collect::<Vec<_>>().join(", "))?;
@@ -47,13 +46,10 @@ fn main() -> std::io::Result<()> {
         }
         return Ok(());
     }
-    let mut number =
-        |default: usize| arguments.next().and_then(|given| given.parse().ok()).unwrap_or(default);
+    let mut number = |default: usize| arguments.next().and_then(|given| given.parse().ok()).unwrap_or(default);
     let (tries, bytes, seed) = (number(2_000), number(16) << 10, number(1) as u64);
     let only = std::env::args().nth(4);
-    for (name, run) in
-        TARGETS.into_iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name))
-    {
+    for (name, run) in TARGETS.into_iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)) {
         let ordinary = repeat("The quick brown fox jumps over the lazy dog, line by line.\n", bytes);
         let usual = spent(|| run(&ordinary)).as_nanos() as f64 / ordinary.len() as f64;
         writeln!(out, "{name}: ordinary text takes {usual:.0} ns a byte")?;

@@ -5,14 +5,14 @@
 
 use std::io::{self, BufRead as _};
 
-use longhaul_engine::tokens::{Vocabulary, WEIGHTS, classes, estimate};
+use longhaul_engine::tokens::{RUN_WEIGHTS, Vocabulary, count_runs, estimate};
 
 fn main() -> io::Result<()> {
-    println!("{}", serde_json::json!(WEIGHTS.map(|(class, _)| format!("{class:?}")).as_slice()));
+    println!("{}", serde_json::json!(RUN_WEIGHTS.map(|(class, _)| format!("{class:?}")).as_slice()));
     for line in io::stdin().lock().lines() {
         let text: String = serde_json::from_str(&line?)?;
         let tokens = Vocabulary::O200kBase.count(&text);
-        println!("{}", serde_json::json!([tokens, estimate(&text), classes(&text).as_slice()]));
+        println!("{}", serde_json::json!([tokens, estimate(&text), count_runs(&text).as_slice()]));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::plan::{Compressor, Engine};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::{Tokens, models, wire};
@@ -22,10 +22,10 @@ fn main() -> Result<(), Failure> {
     let sizes: Vec<u64> = std::env::args().skip(1).map(|size| size.parse()).collect::<Result<_, _>>()?;
     let sizes = if sizes.is_empty() { vec![100_000, 1_000_000] } else { sizes };
     let stated = json!({"window": 10_000_000, "input_limit": null});
-    let model = models::find("gpt-5").with(stated.as_object().ok_or("no facts")?)?;
+    let model = models::find("gpt-5").with_stated_facts(stated.as_object().ok_or("no facts")?)?;
     let (policy, _) = Policy::new(&Config::default(), &model)?;
     for size in sizes {
-        let (mut known, mut body, mut turns) = (Known::default(), Body::default(), 0);
+        let (mut cache, mut body, mut turns) = (BlockCache::default(), Body::default(), 0);
         let mut tokens = Tokens::ZERO;
         while tokens < Tokens(size) {
             // Some turns at a time, so that the session grows as it would.
@@ -33,7 +33,7 @@ fn main() -> Result<(), Failure> {
                 body.push(turns);
                 turns += 1;
             }
-            tokens = Compressor.look(&policy, &mut known, &wire::parse(None, &body.whole())?.0);
+            tokens = Compressor.observe(&policy, &mut cache, &wire::parse(None, &body.whole())?.0);
         }
         let (mut looks, mut reads) = (Vec::new(), Vec::new());
         for turn in turns..turns + TURNS {
@@ -42,7 +42,7 @@ fn main() -> Result<(), Failure> {
             let start = processor_time();
             let (transcript, _) = wire::parse(None, &whole)?;
             let between = processor_time();
-            tokens = Compressor.look(&policy, &mut known, &transcript);
+            tokens = Compressor.observe(&policy, &mut cache, &transcript);
             looks.push(processor_time().saturating_sub(between));
             reads.push(between.saturating_sub(start));
         }

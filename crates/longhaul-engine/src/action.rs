@@ -1,352 +1,374 @@
-//! What an exchange did: read once from its tool's name, its arguments and its results, for all who name it.
+//! Works out what a tool call did, from the tool's name, its arguments and its results. Every module that
+//! names a tool call uses this reading of it.
 //!
 //! ```text
 //! bash {"command":"sed -n '10,40p' src/a.rs"} → …     Run `sed -n '10,40p' src/a.rs`; shows src/a.rs, lines 10 to 40
 //! Edit {"file_path":"src/a.rs", …}            → …     Edit src/a.rs
 //! ```
 //!
-//! A long result is only looked at where it opens and where it ends.
+//! Only both ends of a long result are read.
 //!
-//! It may use `digest`, `tools` and what is below them.
+//! This module may use `digest`, `tools` and the layers below them.
 
-mod change;
-mod edits;
+mod edit_arguments;
+mod file_change;
 mod patch;
-mod script;
-pub(crate) mod spoken;
+mod shell_script;
 #[cfg(test)]
 mod tests;
+pub(crate) mod text_call;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::clip::on_one_line;
-use crate::digest::{self, Ended};
-use crate::known::ContentKey;
-use crate::texts::is_cut;
-use crate::tools::{Call, Family};
-use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
+use crate::block_cache::ContentKey;
+use crate::digest::{self, CallOutcome};
+use crate::texts::ends_with_cut_placeholder;
+use crate::tools::{ParsedCall, ToolFamily};
+use crate::transcript::{Block, BlockKind, ToolCall, Transcript, TurnKind};
+use crate::truncate::to_one_line;
 
 pub use crate::digest::{Outcome, TestCounts};
-pub use change::{Change, Side};
-pub(crate) use change::{into_open_file, mark};
-pub(crate) use edits::changes;
+pub(crate) use edit_arguments::file_changes;
+pub use file_change::{ChangedLines, FileChange};
+pub(crate) use file_change::{editor_change, line_hash};
 
-/// What an exchange did.
+/// The action of one tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
-    /// The tool's name as the agent writes it; empty where none is known.
+    /// The tool's name as the agent writes it, or an empty string if it is unknown.
     pub tool: String,
-    /// What it does.
+    /// The kind of action.
     pub verb: Verb,
-    /// What a reader would name: the path, the command on one line, the query, the address, else the arguments. None where the call is only words
-    /// inside the reply.
+    /// The target that a reader would name: the path, the command on one line, the query, the address, or
+    /// else the arguments. It is `None` if the arguments have none of these.
     pub target: Option<String>,
-    /// What tells the call from others: the same for the same thing asked, white space apart.
-    pub(crate) key: Option<ContentKey>,
-    /// The files that the call names, in its order; whether it got through is said by the outcome.
-    pub files: Vec<Touch>,
-    /// The one file whose text the result is, where it is nothing else.
-    pub shows: Option<String>,
-    /// The lines of it that were asked for, from 1; none: all of them.
-    pub lines: Option<(usize, usize)>,
-    /// Whether it worked.
+    /// The hash of the full request, ignoring white space, by which repeated requests are recognized. It is
+    /// `None` if there is no request, or if it was cut earlier.
+    pub(crate) request_key: Option<ContentKey>,
+    /// The files that the call names, in its order. Whether the call worked is in `outcome`.
+    pub files: Vec<TouchedFile>,
+    /// The file whose text the result is, if the result has nothing else.
+    pub shown_file: Option<String>,
+    /// The first and last line of that file that were requested, counted from 1; `None` for the whole file.
+    pub shown_lines: Option<(usize, usize)>,
+    /// Whether the call worked.
     pub outcome: Outcome,
-    /// Whether it only looked at something.
-    pub looks: bool,
-    /// What a script does besides writing files and looking at things.
-    pub tries: Option<String>,
-    /// The exit status of what was run.
-    pub exit: Option<i64>,
-    /// The counts of a test run.
-    pub tests: Option<TestCounts>,
+    /// Whether the call only read something or kept notes.
+    pub is_read_only: bool,
+    /// The commands of a shell script that do more than write or read files; empty if there are none, and
+    /// `None` for other tools.
+    pub main_commands: Option<String>,
+    /// The exit status that the result reports.
+    pub exit_status: Option<i64>,
+    /// The test counts that the result reports.
+    pub test_counts: Option<TestCounts>,
 }
 
-/// What a tool does.
+/// The kind of action that a tool performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// Reads a file.
+    /// The tool reads a file.
     Read,
-    /// Writes a whole file.
+    /// The tool writes a whole file.
     Write,
-    /// Changes a file, or takes it away.
+    /// The tool changes or deletes a file.
     Edit,
-    /// Looks for something, in files or on the web.
+    /// The tool searches in files or on the web.
     Search,
-    /// Lists names.
+    /// The tool lists files or folders.
     List,
-    /// Runs a command or code.
+    /// The tool runs a command or code.
     Run,
-    /// Fetches a page.
+    /// The tool fetches a web page.
     Fetch,
-    /// Acts in a browser.
+    /// The tool acts in a browser.
     Browse,
-    /// Has somebody else do something.
+    /// The tool gives a task to another agent.
     Delegate,
-    /// Notes something, or looks up what was noted.
+    /// The tool writes or reads a note or a task list.
     Note,
-    /// Anything else.
+    /// The tool does something else.
     Other,
 }
 
-/// A file that a call names.
+/// A file that a tool call names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Touch {
-    /// As the call writes it, below the folder that its own script changed to.
+pub struct TouchedFile {
+    /// The path as the call writes it, joined to the folder that its own script changed to.
     pub path: String,
-    /// What it does to it.
-    pub how: Touched,
+    /// The operation that the call requests on the file.
+    pub operation: FileOperation,
 }
 
-/// What is done to a file.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Touched {
-    /// Its text is read.
+pub enum FileOperation {
+    /// The file's text is read.
     Read,
-    /// It is written from its beginning.
+    /// The whole file is written.
     Created,
-    /// It is changed.
+    /// The file is changed.
     Edited,
-    /// It is taken away.
+    /// The file is deleted.
     Deleted,
-    /// It is put back as it was.
+    /// The file is restored to an earlier version.
     Restored,
 }
 
-/// The actions of a transcript, beside its units.
+/// The actions of all tool calls of a transcript, by turn.
 #[derive(Debug, Clone, Default)]
 pub struct Actions {
-    by_unit: Vec<Vec<Arc<Action>>>,
+    by_turn: Vec<Vec<Arc<Action>>>,
 }
 
 impl Actions {
-    /// Reads every exchange.
+    /// Reads the actions of all tool calls.
     #[must_use]
-    pub fn of(transcript: &Transcript<'_>) -> Self {
-        let of_unit = |kind: &UnitKind<'_>| match kind {
-            UnitKind::Step { reply, exchanges } => {
-                exchanges.iter().map(|exchange| Arc::new(Action::of(exchange, reply))).collect()
+    pub fn from_transcript(transcript: &Transcript<'_>) -> Self {
+        let of_unit = |kind: &TurnKind<'_>| match kind {
+            TurnKind::Assistant { reply, tool_calls } => {
+                tool_calls.iter().map(|tool_call| Arc::new(Action::from_call(tool_call, reply))).collect()
             }
             _ => Vec::new(),
         };
-        Self { by_unit: transcript.units.iter().map(|unit| of_unit(&unit.kind)).collect() }
+        Self { by_turn: transcript.turns.iter().map(|turn| of_unit(&turn.kind)).collect() }
     }
 
-    /// Those of somebody who read them before: each with its unit, oldest first.
-    pub(crate) fn read_before(actions: impl Iterator<Item = (usize, Arc<Action>)>) -> Self {
+    /// Groups actions that were read before, each given with the index of its turn, oldest first.
+    pub(crate) fn from_cached(actions: impl Iterator<Item = (usize, Arc<Action>)>) -> Self {
         let mut by_unit: Vec<Vec<Arc<Action>>> = Vec::new();
-        for (unit, action) in actions {
-            by_unit.resize_with(by_unit.len().max(unit + 1), Vec::new);
-            by_unit[unit].push(action);
+        for (turn, action) in actions {
+            by_unit.resize_with(by_unit.len().max(turn + 1), Vec::new);
+            by_unit[turn].push(action);
         }
-        Self { by_unit }
+        Self { by_turn: by_unit }
     }
 
-    /// The actions of a unit, one for each of its exchanges.
+    /// Returns the actions of a turn, one for each of its tool calls.
     #[must_use]
-    pub fn of_unit(&self, unit: usize) -> &[Arc<Action>] {
-        self.by_unit.get(unit).map_or(&[], Vec::as_slice)
+    pub fn in_turn(&self, turn: usize) -> &[Arc<Action>] {
+        self.by_turn.get(turn).map_or(&[], Vec::as_slice)
     }
 
-    /// Every action with its unit and its place among the unit's exchanges, oldest first.
+    /// Returns every action with the index of its turn and its index among the turn's tool calls, oldest
+    /// first.
     #[must_use = "an iterator does nothing by itself"]
     pub fn all(&self) -> impl DoubleEndedIterator<Item = (usize, usize, &Action)> {
-        let units = self.by_unit.iter().enumerate();
-        units.flat_map(|(unit, actions)| {
-            actions.iter().enumerate().map(move |(at, action)| (unit, at, &**action))
-        })
+        let turns = self.by_turn.iter().enumerate();
+        turns.flat_map(|(turn, actions)| actions.iter().enumerate().map(move |(at, action)| (turn, at, &**action)))
     }
 }
 
-/// How much of a target is said.
-const TARGET_WIDTH: usize = 200;
+/// The characters of a target that are stored. Chosen by hand.
+const MAX_TARGET_CHARS: usize = 200;
 
-/// The arguments of a call: those of the tool channel, or those that the reply before the results writes in words.
+/// Returns the arguments of a call: those of the tool call itself, or those of a call that the reply before
+/// the results writes as text.
 #[must_use]
-pub fn arguments<'b>(exchange: &Exchange<'b>, reply: &[Block<'b>]) -> Option<Cow<'b, str>> {
-    exchange.call.as_ref().map(Block::text).or_else(|| {
+pub fn call_arguments<'b>(tool_call: &ToolCall<'b>, reply: &[Block<'b>]) -> Option<Cow<'b, str>> {
+    tool_call.call.as_ref().map(Block::text).or_else(|| {
         let last = reply.iter().rfind(|block| block.kind == BlockKind::Text)?;
-        spoken::call(&exchange.tool, &last.text()).map(|(_, arguments)| arguments.into())
+        text_call::parse_call(&tool_call.tool, &last.text()).map(|(_, arguments)| arguments.into())
     })
 }
 
 impl Action {
-    /// Reads an exchange behind the reply that it belongs to.
+    /// Reads the action of a tool call in the turn with this reply.
     #[must_use]
-    pub fn of(exchange: &Exchange<'_>, reply: &[Block<'_>]) -> Self {
-        Self::with(exchange, arguments(exchange, reply).as_deref()).0
+    pub fn from_call(tool_call: &ToolCall<'_>, reply: &[Block<'_>]) -> Self {
+        Self::from_arguments(tool_call, call_arguments(tool_call, reply).as_deref()).0
     }
 
-    /// Reads an exchange with these arguments, and what its script does to the lines of files.
-    pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> (Self, Vec<Change>) {
-        let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
-        let ended = ended(exchange, &call);
-        let Files { touched: files, shows, lines, looks, tries, changes } =
-            files(&call, arguments.unwrap_or_default());
-        let asked = target(&call);
-        let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
-        let target =
-            asked.map(|target| on_one_line(&target, TARGET_WIDTH)).filter(|target| !target.is_empty());
+    /// Reads the action of a tool call with these arguments, and the file changes that its shell script
+    /// shows.
+    pub(crate) fn from_arguments(tool_call: &ToolCall<'_>, arguments: Option<&str>) -> (Self, Vec<FileChange>) {
+        let call = ParsedCall::parse(Some(&*tool_call.tool).filter(|tool| !tool.is_empty()), arguments);
+        let ended = outcome_of_call(tool_call, &call);
+        let FileEffects {
+            touched: files,
+            shown_file: shows,
+            shown_lines: lines,
+            is_read_only: looks,
+            main_commands: tries,
+            changes,
+        } = file_effects(&call, arguments.unwrap_or_default());
+        let asked = target_of(&call);
+        let key = asked.as_deref().filter(|asked| !ends_with_cut_placeholder(asked)).map(request_key);
+        let target = asked.map(|target| to_one_line(&target, MAX_TARGET_CHARS)).filter(|target| !target.is_empty());
         let action = Self {
-            tool: exchange.tool.clone().into_owned(),
-            verb: verb(&call),
-            key,
+            tool: tool_call.tool.clone().into_owned(),
+            verb: verb_of(&call),
+            request_key: key,
             target: target.or_else(|| files.first().map(|touch| touch.path.clone())),
             files,
-            shows,
-            lines,
-            looks,
-            tries,
+            shown_file: shows,
+            shown_lines: lines,
+            is_read_only: looks,
+            main_commands: tries,
             outcome: ended.outcome,
-            exit: ended.exit,
-            tests: ended.tests,
+            exit_status: ended.exit_status,
+            test_counts: ended.test_counts,
         };
         (action, changes)
     }
 }
 
-fn key(asked: &str) -> ContentKey {
+fn request_key(asked: &str) -> ContentKey {
     let words: String = asked.split_whitespace().flat_map(|word| [word, " "]).collect();
-    ContentKey::of(0, words.as_bytes())
+    ContentKey::new(0, words.as_bytes())
 }
 
-fn verb(call: &Call) -> Verb {
+fn verb_of(call: &ParsedCall) -> Verb {
     match call.family {
-        Some(Family::Read) => Verb::Read,
-        Some(Family::Write) => Verb::Write,
-        Some(Family::Edit) => Verb::Edit,
-        Some(Family::Search | Family::WebSearch) => Verb::Search,
-        Some(Family::List) => Verb::List,
-        Some(Family::Run | Family::Code) => Verb::Run,
-        Some(Family::Fetch) => Verb::Fetch,
-        Some(Family::Browser) => Verb::Browse,
-        Some(Family::Delegate) => Verb::Delegate,
-        Some(Family::Todo | Family::Memory) => Verb::Note,
-        None if call.deletes() => Verb::Edit,
+        Some(ToolFamily::Read) => Verb::Read,
+        Some(ToolFamily::Write) => Verb::Write,
+        Some(ToolFamily::Edit) => Verb::Edit,
+        Some(ToolFamily::Search | ToolFamily::WebSearch) => Verb::Search,
+        Some(ToolFamily::List) => Verb::List,
+        Some(ToolFamily::Run | ToolFamily::Code) => Verb::Run,
+        Some(ToolFamily::Fetch) => Verb::Fetch,
+        Some(ToolFamily::Browser) => Verb::Browse,
+        Some(ToolFamily::Delegate) => Verb::Delegate,
+        Some(ToolFamily::Todo | ToolFamily::Memory) => Verb::Note,
+        None if call.deletes_files() => Verb::Edit,
         None => Verb::Other,
     }
 }
 
-fn target(call: &Call) -> Option<String> {
+fn target_of(call: &ParsedCall) -> Option<String> {
     match call.family {
-        Some(Family::Read | Family::Write | Family::Edit | Family::List) => call.path(),
-        Some(Family::Search) => call.pattern().or_else(|| call.path()),
-        Some(Family::WebSearch) => call.web_query(),
-        Some(Family::Run | Family::Code) => call.command(),
-        Some(Family::Fetch | Family::Browser) => call.address(),
-        Some(Family::Delegate) => call.task(),
-        Some(Family::Memory) => call.note(),
-        Some(Family::Todo) => None,
+        Some(ToolFamily::Read | ToolFamily::Write | ToolFamily::Edit | ToolFamily::List) => call.path(),
+        Some(ToolFamily::Search) => call.pattern().or_else(|| call.path()),
+        Some(ToolFamily::WebSearch) => call.web_query(),
+        Some(ToolFamily::Run | ToolFamily::Code) => call.command(),
+        Some(ToolFamily::Fetch | ToolFamily::Browser) => call.web_target(),
+        Some(ToolFamily::Delegate) => call.task(),
+        Some(ToolFamily::Memory) => call.memory_note(),
+        Some(ToolFamily::Todo) => None,
         None => {
-            let named = call.path().or_else(|| call.pattern()).or_else(|| call.address());
+            let named = call.path().or_else(|| call.pattern()).or_else(|| call.web_target());
             named.or_else(|| Some(call.named_arguments()))
         }
     }
 }
 
-/// What a call has to do with files.
+/// The effects of a call on files.
 #[derive(Default)]
-struct Files {
-    touched: Vec<Touch>,
-    /// The one that its result shows, and the lines of it.
-    shows: Option<String>,
-    lines: Option<(usize, usize)>,
-    looks: bool,
-    tries: Option<String>,
-    /// What a script does to their lines.
-    changes: Vec<Change>,
+struct FileEffects {
+    touched: Vec<TouchedFile>,
+    /// The file whose text the result shows.
+    shown_file: Option<String>,
+    shown_lines: Option<(usize, usize)>,
+    is_read_only: bool,
+    main_commands: Option<String>,
+    /// The changes that a shell script makes.
+    changes: Vec<FileChange>,
 }
 
-fn files(call: &Call, arguments: &str) -> Files {
-    let each = |how: Touched| {
+fn file_effects(call: &ParsedCall, arguments: &str) -> FileEffects {
+    let each = |how: FileOperation| {
         let plain = |path: String| path.strip_prefix("./").map(str::to_owned).unwrap_or(path);
-        call.paths().into_iter().map(|path| Touch { path: plain(path), how }).collect::<Vec<_>>()
+        call.paths().into_iter().map(|path| TouchedFile { path: plain(path), operation: how }).collect::<Vec<_>>()
     };
-    let touching = |touched| Files { touched, ..Files::default() };
+    let touching = |touched| FileEffects { touched, ..FileEffects::default() };
     match call.family {
-        Some(Family::Run) => {
-            let script = call.command().map(|command| script::read(&command)).unwrap_or_default();
-            let (shows, lines) = script.shows.unzip();
-            Files {
-                touched: script.files,
-                shows,
-                lines: lines.flatten(),
-                looks: script.looks,
-                tries: Some(script.tries),
+        Some(ToolFamily::Run) => {
+            let script = call.command().map(|command| shell_script::analyze_script(&command)).unwrap_or_default();
+            let (shows, lines) = script.shown_file.unzip();
+            FileEffects {
+                touched: script.touched,
+                shown_file: shows,
+                shown_lines: lines.flatten(),
+                is_read_only: script.is_read_only,
+                main_commands: Some(script.main_commands),
                 changes: script.changes,
             }
         }
-        Some(Family::Read) => {
-            let files = each(Touched::Read);
+        Some(ToolFamily::Read) => {
+            let files = each(FileOperation::Read);
             let shows = match files.as_slice() {
                 [one] => Some(one.path.clone()),
                 _ => None,
             };
-            Files { touched: files, shows, lines: call.lines(), looks: true, ..Files::default() }
+            FileEffects {
+                touched: files,
+                shown_file: shows,
+                shown_lines: call.line_range(),
+                is_read_only: true,
+                ..FileEffects::default()
+            }
         }
-        Some(Family::Search | Family::List | Family::WebSearch | Family::Todo | Family::Memory) => {
-            Files { looks: true, ..Files::default() }
+        Some(ToolFamily::Search | ToolFamily::List | ToolFamily::WebSearch | ToolFamily::Todo | ToolFamily::Memory) => {
+            FileEffects { is_read_only: true, ..FileEffects::default() }
         }
-        Some(Family::Write) => touching(each(Touched::Created)),
-        Some(Family::Edit) => {
-            let files = each(Touched::Edited);
-            touching(if files.is_empty() { patched(call, arguments) } else { files })
+        Some(ToolFamily::Write) => touching(each(FileOperation::Created)),
+        Some(ToolFamily::Edit) => {
+            let files = each(FileOperation::Edited);
+            touching(if files.is_empty() { patched_files(call, arguments) } else { files })
         }
-        None if call.deletes() => touching(each(Touched::Deleted)),
-        _ => Files::default(),
+        None if call.deletes_files() => touching(each(FileOperation::Deleted)),
+        _ => FileEffects::default(),
     }
 }
 
-/// The files of an edit that is a patch: in an argument, in the bare input, or by path in an object.
-fn patched(call: &Call, arguments: &str) -> Vec<Touch> {
+/// Returns the files of a patch. The patch is an argument, the bare input, or an object with paths as keys.
+fn patched_files(call: &ParsedCall, arguments: &str) -> Vec<TouchedFile> {
     if let Some(Value::Object(changes)) = call.arguments.get("changes") {
         let how = |change: &Value| match change {
-            Value::Object(kind) if kind.contains_key("add") => Touched::Created,
-            Value::Object(kind) if kind.contains_key("delete") => Touched::Deleted,
-            _ => Touched::Edited,
+            Value::Object(kind) if kind.contains_key("add") => FileOperation::Created,
+            Value::Object(kind) if kind.contains_key("delete") => FileOperation::Deleted,
+            _ => FileOperation::Edited,
         };
-        return changes.iter().map(|(path, change)| Touch { path: path.clone(), how: how(change) }).collect();
+        return changes
+            .iter()
+            .map(|(path, change)| TouchedFile { path: path.clone(), operation: how(change) })
+            .collect();
     }
     let patch = call.argument(&["input", "patch", "diff", "patch_text", "command"]);
-    patch::touches(patch.as_deref().unwrap_or(arguments))
+    patch::touched_files(patch.as_deref().unwrap_or(arguments))
 }
 
-/// How much of a long result is looked at: a run says at its end how it went, a read that failed says so at once.
-const RUN_GLANCE: (usize, usize) = (2_000, 6_000);
-const READ_GLANCE: (usize, usize) = (1_000, 500);
+/// The bytes at the start and at the end of a long result that are read, except after a read or search. A run
+/// reports its outcome at its end. Chosen by hand.
+const RUN_EDGE_BYTES: (usize, usize) = (2_000, 6_000);
+/// The bytes at the start and at the end of a long result that are read after a read or search, which reports
+/// a failure at its start. Chosen by hand.
+const READ_EDGE_BYTES: (usize, usize) = (1_000, 500);
 
-fn ended(exchange: &Exchange<'_>, call: &Call) -> Ended {
-    if exchange.answers.is_empty() && exchange.results.is_empty() {
-        return Ended::UNANSWERED;
+fn outcome_of_call(tool_call: &ToolCall<'_>, call: &ParsedCall) -> CallOutcome {
+    if tool_call.result_elements.is_empty() && tool_call.results.is_empty() {
+        return CallOutcome::UNANSWERED;
     }
     let glance = match call.family {
-        Some(Family::Read | Family::Search | Family::List | Family::WebSearch | Family::Fetch) => READ_GLANCE,
-        _ => RUN_GLANCE,
+        Some(ToolFamily::Read | ToolFamily::Search | ToolFamily::List | ToolFamily::WebSearch | ToolFamily::Fetch) => {
+            READ_EDGE_BYTES
+        }
+        _ => RUN_EDGE_BYTES,
     };
-    let words: Vec<&Block<'_>> =
-        exchange.results.iter().filter(|block| block.kind == BlockKind::Text).collect();
-    let said = exchange.failed;
-    // What was shortened before tells its outcome block by block.
+    let words: Vec<&Block<'_>> = tool_call.results.iter().filter(|block| block.kind == BlockKind::Text).collect();
+    let said = tool_call.failed;
+    // In a result that was shortened earlier, each block reports an outcome of its own.
     if words.len() > 1 && words.iter().any(|block| block.opening(1).starts_with('[')) {
-        let each = words.iter().map(|block| digest::ended(call, &looked_at(block, block, glance), said));
-        return each.reduce(Ended::and).unwrap_or(Ended::UNANSWERED);
+        let each = words.iter().map(|block| digest::call_outcome(call, &edges_of_text(block, block, glance), said));
+        return each.reduce(CallOutcome::combine).unwrap_or(CallOutcome::UNANSWERED);
     }
     let text = match words.as_slice() {
         [] => Cow::Borrowed(""),
-        [first, ..] => looked_at(first, words.last().unwrap_or(first), glance),
+        [first, ..] => edges_of_text(first, words.last().unwrap_or(first), glance),
     };
-    let ended = digest::ended(call, &text, said);
-    // Runs of many binaries have a summary for each, all over their output.
+    let ended = digest::call_outcome(call, &text, said);
+    // A run of several test binaries prints one summary for each, anywhere in its output.
     let whole = ended
-        .tests
-        .and_then(|_| words.iter().filter_map(|block| TestCounts::of_cargo(block.raw())).next_back());
-    Ended { tests: whole.or(ended.tests), ..ended }
+        .test_counts
+        .and_then(|_| words.iter().filter_map(|block| TestCounts::sum_cargo_summaries(block.raw())).next_back());
+    CallOutcome { test_counts: whole.or(ended.test_counts), ..ended }
 }
 
-/// The opening of one block and the ending of another, or all of a short one.
-fn looked_at<'b>(first: &Block<'b>, last: &Block<'b>, (start, end): (usize, usize)) -> Cow<'b, str> {
+/// Joins the start of one block and the end of another, in whole lines. Returns all of a short block.
+fn edges_of_text<'b>(first: &Block<'b>, last: &Block<'b>, (start, end): (usize, usize)) -> Cow<'b, str> {
     let is_short = std::ptr::eq(first, last) && first.text.is_none_or(|text| text.at.len() <= start + end);
     if is_short {
         return first.text();

@@ -1,7 +1,5 @@
-//! What a user can type about the engine's work: every key, its type and its default. Nothing here knows a model or checks a range; that is
-//! [`Policy::new`](crate::policy::Policy::new)'s work.
-//!
-//! It may use `models`, `tokens` and what is below them.
+//! The configuration of the engine: every key with its type and its default. Ranges and facts about models
+//! are checked by [`Policy::new`](crate::policy::Policy::new), not here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,51 +11,53 @@ use serde_json::{Map, Value, json};
 use crate::Tokens;
 use crate::models::ModelFacts;
 
-/// All that the engine goes by. The default of each part is what is in force when nothing was typed.
+/// The configuration of the engine. Defaults apply to every key that is not set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// When to compact and what to keep.
-    pub compression: Compression,
-    /// Which engine compacts.
-    pub context: Context,
-    /// Cache marks.
-    pub prompt_caching: PromptCaching,
-    /// Secrets.
-    pub redaction: Redaction,
-    /// The engine that digests tool outputs only.
-    pub sacred_zone: SacredZone,
-    /// What the user knows better than the model table, by name pattern.
+    pub compression: CompressionConfig,
+    /// The engine that compacts.
+    pub context: ContextConfig,
+    /// Cache breakpoints.
+    pub prompt_caching: PromptCachingConfig,
+    /// Redaction of secrets.
+    pub redaction: RedactionConfig,
+    /// The `sacred-zone` engine, which only shortens tool outputs.
+    pub sacred_zone: SacredZoneConfig,
+    /// Settings that override the model table, by a pattern for the model's name.
     pub models: BTreeMap<String, ModelOverride>,
 }
 
 /// When to compact and what to keep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Compression {
-    /// The share of the window at which compaction is due.
+pub struct CompressionConfig {
+    /// The share of the context window at which a compaction is triggered.
     pub threshold: f64,
-    /// The most tokens that the threshold may be.
+    /// The upper limit of the threshold, in tokens.
     pub threshold_tokens: Option<Tokens>,
-    /// The fewest tokens that the threshold may be.
+    /// The lower limit of the threshold, in tokens.
     pub threshold_floor: Option<Tokens>,
-    /// The protected tail, as a share of the threshold.
+    /// The size of the protected tail, as a share of the threshold.
     pub target_ratio: f64,
-    /// Messages kept at the head, beyond the system prompt.
+    /// The number of messages that are kept at the start, after the system prompt.
     pub protect_first_n: usize,
-    /// Recent messages that stay even past the tail's budget, up to its ceiling.
+    /// The number of recent messages that are kept even if they exceed the tail's budget, up to the tail's
+    /// ceiling.
     pub protect_last_n: usize,
-    /// Results of these tools are never shortened: names, in which `*` stands for any characters and `?` for one.
+    /// The tools whose results are never shortened. In a name, `*` matches any characters and `?` matches
+    /// one.
     pub keep_tools: Vec<String>,
-    /// So many newest messages of the user stay where they are, whatever the budget.
+    /// The number of newest user messages that stay unchanged, whatever the budget is.
     pub keep_last_users: usize,
-    /// Standing wishes for every handover, as a focus is for one.
+    /// Instructions for every checkpoint, like a focus that applies to one compaction.
     pub instructions: Option<String>,
 }
 
-impl Default for Compression {
+impl Default for CompressionConfig {
     fn default() -> Self {
-        Compression {
+        CompressionConfig {
             threshold: 0.50,
             threshold_tokens: None,
             threshold_floor: None,
@@ -71,28 +71,29 @@ impl Default for Compression {
     }
 }
 
-/// Which engine compacts.
+/// The engine that compacts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Context {
-    /// Its name.
+pub struct ContextConfig {
+    /// The name of the engine.
     pub engine: EngineName,
 }
 
-/// What an engine is called: one that is built in, or any that a host knows.
+/// The name of an engine: a built-in one, or one that the host program registers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EngineName(Cow<'static, str>);
 
 impl EngineName {
-    /// Prunes what is old and folds it into a checkpoint.
+    /// The engine that shortens old turns and summarizes them into a checkpoint.
     pub const COMPRESSOR: Self = Self(Cow::Borrowed("compressor"));
-    /// Digests tool outputs alone, the largest first.
+    /// The engine that only shortens tool outputs, the largest first.
     pub const SACRED_ZONE: Self = Self(Cow::Borrowed("sacred-zone"));
-    /// Folds like the compressor, with an overview of all that went before in a tree of pages.
+    /// The engine that summarizes like the compressor and adds an overview of all earlier work as a tree of
+    /// pages.
     pub const LOSSLESS: Self = Self(Cow::Borrowed("lossless"));
 
-    /// How the configuration and reports call it.
+    /// Returns the name as the configuration and reports write it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0
@@ -117,47 +118,43 @@ impl fmt::Display for EngineName {
     }
 }
 
-/// Cache marks.
+/// Cache breakpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct PromptCaching {
-    /// Whether marks are set where the provider takes them.
+pub struct PromptCachingConfig {
+    /// Whether cache breakpoints are set if the provider supports them.
     pub enabled: bool,
-    /// How long a marked prefix is to live.
+    /// How long a cached prefix should be kept.
     pub cache_ttl: CacheTtl,
-    /// Where the marks go.
+    /// Where cache breakpoints are set.
     pub strategy: CacheStrategy,
 }
 
-impl Default for PromptCaching {
+impl Default for PromptCachingConfig {
     fn default() -> Self {
-        PromptCaching {
-            enabled: true,
-            cache_ttl: CacheTtl::FiveMinutes,
-            strategy: CacheStrategy::SystemAndThree,
-        }
+        PromptCachingConfig { enabled: true, cache_ttl: CacheTtl::FiveMinutes, strategy: CacheStrategy::SystemAndThree }
     }
 }
 
-/// How long a marked prefix is to live.
+/// How long a cached prefix should be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheTtl {
-    /// Five minutes from its last use.
+    /// Five minutes after its last use.
     #[serde(rename = "5m")]
     FiveMinutes,
-    /// One hour from its last use, at a higher price to write.
+    /// One hour after its last use. Cache writes cost more.
     #[serde(rename = "1h")]
     OneHour,
-    /// Chosen from the pace of the session.
+    /// A lifetime that is chosen by the pace of the session.
     #[serde(rename = "auto")]
     Auto,
 }
 
 impl CacheTtl {
-    /// Every one.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::FiveMinutes, Self::OneHour, Self::Auto];
 
-    /// How the configuration calls it.
+    /// Returns the name as the configuration writes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -168,10 +165,10 @@ impl CacheTtl {
     }
 }
 
-/// Where the marks go.
+/// Where cache breakpoints are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheStrategy {
-    /// On the system prompt and the last three other messages that can carry one.
+    /// On the system prompt and on the last three other messages that accept a breakpoint.
     #[serde(rename = "system_and_3")]
     SystemAndThree,
     /// On the last tool, the stable part of the system prompt, the newest checkpoint and the newest turn.
@@ -180,10 +177,10 @@ pub enum CacheStrategy {
 }
 
 impl CacheStrategy {
-    /// Every one.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::SystemAndThree, Self::Prefix];
 
-    /// How the configuration calls it.
+    /// Returns the name as the configuration writes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -193,47 +190,48 @@ impl CacheStrategy {
     }
 }
 
-/// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.
+/// Redaction of secrets. Secrets are always redacted before text reaches a summarizer, a plug-in, the store
+/// or an export.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Redaction {
-    /// Further shapes of secrets.
+pub struct RedactionConfig {
+    /// Additional rules that describe secrets.
     pub rules: Vec<RedactionRule>,
-    /// Regular expressions: a value that one of them matches in full is no secret.
+    /// Regular expressions. A value that one of them matches completely is not a secret.
     pub allow: Vec<String>,
 }
 
-/// A shape of secret that the user adds.
+/// A rule of the user that describes a kind of secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedactionRule {
-    /// What the mark calls it.
+    /// The name of the kind, which the placeholder for a redacted secret shows.
     pub name: String,
-    /// A regular expression.
+    /// A regular expression that matches the secret.
     pub pattern: String,
 }
 
-/// The engine that digests tool outputs only.
+/// The `sacred-zone` engine, which only shortens tool outputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct SacredZone {
-    /// The share of the window at which it starts.
+pub struct SacredZoneConfig {
+    /// The share of the context window at which the engine starts.
     pub trigger: f64,
-    /// The share of the window at which it is content.
+    /// The share of the context window at which the engine stops.
     pub target: f64,
-    /// How many of the newest tokens are not touched.
+    /// The number of newest tokens that are never changed.
     pub recent_tokens: Tokens,
-    /// Whether that number follows the session.
+    /// Whether `recent_tokens` is adapted to the session.
     pub adaptive: bool,
-    /// Outputs of fewer tokens are left alone.
+    /// The minimum size of an output that is shortened, in tokens.
     pub min_tokens: Tokens,
-    /// What an output is digested to.
+    /// The size of the short form of an output, in tokens.
     pub digest_tokens: Tokens,
 }
 
-impl Default for SacredZone {
+impl Default for SacredZoneConfig {
     fn default() -> Self {
-        SacredZone {
+        SacredZoneConfig {
             trigger: 0.75,
             target: 0.50,
             recent_tokens: Tokens(20_000),
@@ -244,43 +242,43 @@ impl Default for SacredZone {
     }
 }
 
-/// What the user knows better than the model table.
+/// Settings of the user for models whose name matches a pattern. They override the model table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOverride {
-    /// The window, in tokens.
+    /// The context window in tokens.
     pub context_length: Option<Tokens>,
-    /// `compression.threshold` for this model.
+    /// The value of `compression.threshold` for this model.
     pub threshold: Option<f64>,
-    /// `compression.threshold_tokens` for this model.
+    /// The value of `compression.threshold_tokens` for this model.
     pub threshold_tokens: Option<Tokens>,
-    /// What its tokens cost.
-    pub prices: Prices,
-    /// Facts of the model table, by their names there.
+    /// The prices of the model's tokens.
+    pub prices: StatedPrices,
+    /// Facts of the model table, by their field names.
     pub capabilities: Map<String, Value>,
 }
 
-/// US dollars for a million tokens.
+/// Prices that the user states, in US dollars per million tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Prices {
-    /// Read by the model for the first time.
+pub struct StatedPrices {
+    /// Input tokens that are not cached.
     pub input: Option<f64>,
-    /// Written by the model.
+    /// Output tokens.
     pub output: Option<f64>,
-    /// Read from the cache.
+    /// Input tokens that are read from the cache.
     pub cache_read: Option<f64>,
-    /// Put into the cache for five minutes.
+    /// Input tokens that are written to the cache for five minutes.
     pub cache_write: Option<f64>,
-    /// Put into the cache for one hour.
+    /// Input tokens that are written to the cache for one hour.
     pub cache_write_1h: Option<f64>,
 }
 
 impl Config {
-    /// Every key there is, as a tree of the defaults; the key `*` stands for any name. What a reader of configuration
-    /// needs to tell a wrong key from a right one.
+    /// Returns every key as a tree with the default values; the key `*` stands for any name. The
+    /// configuration reader uses it to find unknown keys.
     #[must_use]
-    pub fn keys() -> Value {
+    pub fn key_tree() -> Value {
         let mut keys = json!(Config::default());
         let mut any_model = json!(ModelOverride::default());
         any_model["capabilities"] = json!(ModelFacts::default());

@@ -1,71 +1,195 @@
-//! Rewrites a long transcript of an LLM agent into a smaller one that its provider still accepts.
+//! Compacts the requests of an LLM agent, so that it can keep working past its context window.
 //!
-//! ```text
-//! bytes ──wire::parse──▶ Transcript ──plan──▶ Ledger ──edits──▶ Rewrite ──apply──▶ bytes
+//! An agent sends its whole history with every request, until the context window is full. This library takes
+//! such a request body (JSON in the format of Chat Completions, Messages or Responses) and returns a smaller
+//! one that the provider still accepts: long tool outputs become short forms, and a checkpoint replaces the
+//! oldest turns. No model has to be called, and nothing is read or sent: a compaction is a pure function of
+//! the request and the session's earlier decisions, and takes milliseconds.
+//!
+//! # Compact a request
+//!
+//! Make one [`Session`] for each conversation, and pass it every request before you send it:
+//!
+//! ```
+//! use longhaul_engine::Session;
+//!
+//! # fn send(_: &str) {}
+//! # fn main() -> Result<(), longhaul_engine::Error> {
+//! # let body = include_str!("../../../examples/session.json");
+//! let mut session = Session::new("gpt-5");
+//! match session.compact(&body)? {
+//!     Some(smaller) => send(&smaller.body),
+//!     None => send(&body),
+//! }
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! A tour, in the order in which a request passes:
+//! Keep your own history complete, and send the whole of it to the session each time. The session remembers
+//! what it decided and repeats that byte for byte, so that the provider's prompt cache stays valid while the
+//! conversation grows:
 //!
-//! - [`wire`] reads a body of any of three [`dialect`]s into a [`Transcript`]: units with the spans of their bytes. It uses
-//!   [`json`], which knows where values are and how strings are written.
-//! - [`meter`] counts it for one of the [`models`], with the tokenizers of [`tokens`]; [`known`] remembers what was counted.
-//! - [`action`] says what each tool call did: the verb, the target, the files, the outcome.
-//! - [`policy`] turns a configuration into the numbers that hold for the model.
-//! - [`passes`] propose shorter texts for single blocks: pointers, lines, cut arguments, marks in place of images.
-//! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
-//!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
-//! - [`evidence`] is what a handover could cite: what people said, what the agent told, what it did and how that ended.
-//! - [`checkpoint`] makes the handover from it that stands in place of what was folded, within a budget; [`texts`] are its entries.
-//! - [`identity`] says what a message is known by when it is sent again.
-//! - [`ledger`] keeps what was decided, so that it can be decided again when the history is sent again, and says it as edits.
-//! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
-//! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
-//! - [`check`] judges what comes out, and shares nothing with the rest but the dialect and the loader of tables.
+//! ```
+//! use longhaul_engine::{Options, Session, Tokens};
 //!
-//! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
+//! # fn main() -> Result<(), longhaul_engine::Error> {
+//! # let body = include_str!("../../../examples/session.json");
+//! let mut session = Session::new("gpt-5").with_context_length(Tokens(8_000)).with_protected_last(6);
+//! let first = session.compact(body)?.expect("the request is over the threshold");
+//!
+//! let again = session.compact(body)?.expect("the decisions still apply");
+//! assert!(again.is_replay);
+//! assert_eq!(again.body, first.body);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The types
+//!
+//! | type | purpose |
+//! | --- | --- |
+//! | [`Session`] | one conversation: its model, its options, its decisions so far |
+//! | [`Options`] | the options of one call: a target size, a topic, a summary |
+//! | [`Compacted`] | the smaller request, its report, and the originals of what is missing |
+//! | [`SummaryRequest`] | prompts for a model that writes the summary; without one, code writes it |
+//! | [`Proposal`] | the decisions of an engine of your own |
+//! | [`Error`] | the reason why a call failed; the request can then be sent as it is |
+//!
+//! The module [`report`] describes what a compaction did. A session also [counts
+//! tokens](Session::count_tokens), [checks](Session::check) a request against the provider's rules and sets
+//! [cache breakpoints](Session::set_cache_breakpoints). The functions [`redact_text`] and
+//! [`digest_tool_output`] work on single texts.
+//!
+//! # Examples
+//!
+//! The folder `examples` of this crate has complete programs: `compact` (a request becomes smaller, and then
+//! grows), `agent_loop` (with a summary by a model) and `custom_engine` (your own rules for what to remove).
+//! Run one with `cargo run -p longhaul-engine --example compact`. The guide `docs/library.md` explains them
+//! task by task.
+//!
+//! # What it does not do
+//!
+//! - It reads no file, clock or environment variable, uses no network and no randomness. Equal inputs give
+//!   equal bytes.
+//! - It stores nothing: you keep the ledger ([`Session::save_ledger`]) and the originals
+//!   ([`Session::with_originals`]), if you need them after the process ends.
+//! - It changes no byte that it does not have to: a result differs from its request only where text was
+//!   removed, shortened or inserted.
+//!
+//! # Stability
+//!
+//! This page lists everything that you can rely on. The other modules are public only for the other crates of
+//! Longhaul; they are not documented here, and any version may change them.
+
+// The modules are for the other crates of Longhaul. Only the documentation hides them: a plain `doc(hidden)` would
+// also switch off the lint `missing_docs` for them.
 
 #[macro_use]
+#[cfg_attr(doc, doc(hidden))]
 pub mod table;
 
+#[cfg_attr(doc, doc(hidden))]
 pub mod action;
+#[cfg_attr(doc, doc(hidden))]
+pub mod api_format;
+#[cfg_attr(doc, doc(hidden))]
+pub mod block_cache;
+#[cfg_attr(doc, doc(hidden))]
 pub mod cache;
+#[cfg_attr(doc, doc(hidden))]
+pub mod cancel;
+#[cfg_attr(doc, doc(hidden))]
 pub mod check;
+#[cfg_attr(doc, doc(hidden))]
 pub mod checkpoint;
-pub mod clip;
+#[cfg_attr(doc, doc(hidden))]
 pub mod config;
+#[cfg_attr(doc, doc(hidden))]
 pub mod cost;
-pub mod dialect;
+#[cfg_attr(doc, doc(hidden))]
 pub mod digest;
+#[cfg_attr(doc, doc(hidden))]
 pub mod evidence;
+mod facade;
+#[cfg_attr(doc, doc(hidden))]
 pub mod facts;
-pub mod hosted;
-pub mod identity;
+#[cfg_attr(doc, doc(hidden))]
+pub mod host_text;
+#[cfg_attr(doc, doc(hidden))]
+pub mod insertion_point;
+#[cfg_attr(doc, doc(hidden))]
 pub mod json;
-pub mod known;
+#[cfg_attr(doc, doc(hidden))]
+pub mod keyed_hash;
+#[cfg_attr(doc, doc(hidden))]
 pub mod ledger;
+#[cfg_attr(doc, doc(hidden))]
 pub mod lines;
+#[cfg_attr(doc, doc(hidden))]
 pub mod meter;
+#[cfg_attr(doc, doc(hidden))]
 pub mod models;
 mod parallel;
+#[cfg_attr(doc, doc(hidden))]
 pub mod passes;
+#[cfg_attr(doc, doc(hidden))]
 pub mod plan;
+#[cfg_attr(doc, doc(hidden))]
 pub mod policy;
+#[cfg_attr(doc, doc(hidden))]
 pub mod prices;
+#[cfg_attr(doc, doc(hidden))]
 pub mod redact;
+#[cfg_attr(doc, doc(hidden))]
 pub mod rewrite;
-pub mod seat;
+#[cfg_attr(doc, doc(hidden))]
+pub mod schedule;
+#[cfg_attr(doc, doc(hidden))]
 pub mod shape;
 mod shell;
-pub mod stop;
+#[cfg_attr(doc, doc(hidden))]
 pub mod summary;
+#[cfg_attr(doc, doc(hidden))]
 pub mod texts;
+#[cfg_attr(doc, doc(hidden))]
+pub mod timestamp;
+#[cfg_attr(doc, doc(hidden))]
 pub mod tokens;
 mod tools;
+#[cfg_attr(doc, doc(hidden))]
 pub mod transcript;
+#[cfg_attr(doc, doc(hidden))]
+pub mod truncate;
+#[cfg_attr(doc, doc(hidden))]
 pub mod wire;
 
-pub use dialect::Dialect;
-pub use rewrite::{Edit, Refused, Rewrite};
-pub use stop::Stop;
+/// What a compaction did: the type of [`Compacted::report`] and its parts.
+pub mod report {
+    pub use crate::config::EngineName;
+    pub use crate::plan::{
+        Advice, BeforeAfter, BlockReport, CheckpointReport, CompactionReport, ContentKind, CostReport,
+        EscalationAction, EscalationStep, EvidenceReport, Fate, SessionRestart, StateReport, TokensReport, Trigger,
+        TurnsReport, WrittenBy, ZoneReport,
+    };
+    pub use crate::summary::{AuditAction, AuditFinding};
+}
+
+pub use api_format::ApiFormat;
+pub use check::{Severity, Violation};
+pub use facade::{Compacted, Error, Options, Prompt, Session, SummaryRequest, digest_tool_output, redact_text};
+pub use plan::{InputBlock, InputMessage, Original, Proposal, ProposalInput, ShorterText};
 pub use tokens::Tokens;
+
+#[cfg_attr(doc, doc(hidden))]
+pub use cancel::CancelFlag;
+#[cfg_attr(doc, doc(hidden))]
+pub use rewrite::{Edit, Rewrite, RewriteError};
+#[cfg_attr(doc, doc(hidden))]
+pub use timestamp::Timestamp;
+#[cfg_attr(doc, doc(hidden))]
 pub use transcript::Transcript;
+
+/// Runs the code of the library guide as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryGuide;

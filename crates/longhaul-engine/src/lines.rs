@@ -1,29 +1,29 @@
-//! A text as lines, without an index: fifty megabytes of log cost no memory beyond themselves.
+//! Iterates over the lines of a text without an index, so a log of fifty megabytes needs no further memory.
 //!
-//! It uses nothing of the engine.
+//! This module uses no other module of the engine.
 
 use memchr::{memchr, memmem};
 
-/// How the lines of a text are separated.
+/// The separator between the lines of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breaks {
-    /// By a newline, as in any file.
+pub enum LineBreak {
+    /// A newline character, as in any file.
     Newline,
-    /// By a backslash and an `n`: the inside of a JSON string, left as it stands in the source.
-    Escaped,
+    /// A backslash and an `n`, as inside a JSON string that is still escaped.
+    EscapedNewline,
 }
 
-/// One line and where it begins.
+/// A line and its position in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Byte offset of the line in the text.
-    pub at: usize,
-    /// The line without its break and without a carriage return before it.
+    /// The byte offset of the line in the text.
+    pub offset: usize,
+    /// The line without its line break and without a carriage return before that.
     pub text: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Whether there is nothing in it but white space.
+    /// Returns whether the line is empty or has only white space.
     #[must_use]
     pub fn is_blank(self) -> bool {
         match self.text.as_bytes().first() {
@@ -32,27 +32,28 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line without white space around it, and where that begins.
+    /// Returns the line without the white space around it, with the offset adjusted.
     #[must_use]
     pub fn trimmed(self) -> Line<'a> {
         let start = self.text.trim_start();
-        Line { at: self.at + self.text.len() - start.len(), text: start.trim_end() }
+        Line { offset: self.offset + self.text.len() - start.len(), text: start.trim_end() }
     }
 }
 
-/// The lines of a text, in order.
+/// An iterator over the lines of a text.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     text: &'a str,
-    breaks: Breaks,
+    line_break: LineBreak,
     next: Option<usize>,
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of `text`. A break at the very end begins no further line.
+    /// Creates an iterator over the lines of `text`. A line break at the end of the text does not start
+    /// another line.
     #[must_use]
-    pub fn new(text: &'a str, breaks: Breaks) -> Self {
-        Self { text, breaks, next: (!text.is_empty()).then_some(0) }
+    pub fn new(text: &'a str, breaks: LineBreak) -> Self {
+        Self { text, line_break: breaks, next: (!text.is_empty()).then_some(0) }
     }
 }
 
@@ -63,19 +64,19 @@ impl<'a> Iterator for Lines<'a> {
     fn next(&mut self) -> Option<Line<'a>> {
         let at = self.next?;
         let rest = &self.text.as_bytes()[at..];
-        let (found, width) = match self.breaks {
-            Breaks::Newline => (memchr(b'\n', rest), 1),
-            Breaks::Escaped => (escaped_break(rest), 2),
+        let (found, width) = match self.line_break {
+            LineBreak::Newline => (memchr(b'\n', rest), 1),
+            LineBreak::EscapedNewline => (find_escaped_newline(rest), 2),
         };
         let length = found.unwrap_or(rest.len());
         self.next = found.map(|length| at + length + width).filter(|next| *next < self.text.len());
         let line = &self.text[at..at + length];
-        Some(Line { at, text: line.strip_suffix('\r').unwrap_or(line) })
+        Some(Line { offset: at, text: line.strip_suffix('\r').unwrap_or(line) })
     }
 }
 
-/// Where the next `\n` escape stands, skipping `\\n`, which is a backslash and a letter.
-fn escaped_break(text: &[u8]) -> Option<usize> {
+/// Returns the position of the next `\n` escape. Skips `\\n`, which is an escaped backslash and a letter.
+fn find_escaped_newline(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(found) = memmem::find(&text[from..], b"\\n") {
         let at = from + found;
@@ -92,14 +93,14 @@ fn escaped_break(text: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn texts(text: &str, breaks: Breaks) -> Vec<&str> {
+    fn texts(text: &str, breaks: LineBreak) -> Vec<&str> {
         Lines::new(text, breaks).map(|line| line.text).collect()
     }
 
     #[test]
     fn lines_end_at_newlines_or_at_their_escapes() {
-        assert_eq!(texts("a\r\nb\n\nc\n", Breaks::Newline), ["a", "b", "", "c"]);
-        assert_eq!(texts("", Breaks::Newline), [""; 0]);
-        assert_eq!(texts(r"a\nb\\nc\n", Breaks::Escaped), ["a", r"b\\nc"]);
+        assert_eq!(texts("a\r\nb\n\nc\n", LineBreak::Newline), ["a", "b", "", "c"]);
+        assert_eq!(texts("", LineBreak::Newline), [""; 0]);
+        assert_eq!(texts(r"a\nb\\nc\n", LineBreak::EscapedNewline), ["a", r"b\\nc"]);
     }
 }

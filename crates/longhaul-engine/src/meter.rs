@@ -1,65 +1,66 @@
-//! What a transcript costs in tokens, part by part, for one model.
+//! Counts the tokens of a transcript for one model, by part.
 //!
-//! Words are counted by the model's tokenizer or the nearest one; what has no words (pictures, documents, sealed
-//! reasoning) by its size, and then the count is not called exact. Every message adds the few tokens of its framing.
-//!
-//! It may use `models`, `known`, `transcript` and what is below them.
+//! Text is counted with the model's tokenizer or the nearest one. Blocks without readable text (images,
+//! documents, sealed reasoning) are estimated by their size, and then the count is not exact. Every message
+//! adds a few tokens for its framing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::block_cache::{BlockCache, ContentKey};
 use crate::json::Span;
-use crate::known::{ContentKey, Known};
 use crate::models::Model;
 use crate::tokens::images::{self, ImageCost};
-use crate::tokens::{Counter, Tokens};
-use crate::transcript::{Block, BlockKind, Exchange, Form, Seal, Transcript, Unit, UnitKind};
+use crate::tokens::{TokenCounter, Tokens};
+use crate::transcript::{Block, BlockKind, Seal, TextEncoding, ToolCall, Transcript, Turn, TurnKind};
 
-/// What a message adds to its content: role, separators. Three to four are documented for chat bodies; nobody reports more
-/// than a few.
-pub const MESSAGE_FRAMING: Tokens = Tokens(4);
+/// The tokens that a message adds to its content, for its role and separators. Three to four are documented
+/// for Chat Completions, and no provider reports more than a few.
+pub const MESSAGE_FRAMING_TOKENS: Tokens = Tokens(4);
 
-/// Base64 of a document for which a page's worth of tokens is counted. A page of a PDF is 30 to 100 kB of it.
-const BASE64_A_PAGE: usize = 64 * 1024;
-const TOKENS_A_PAGE: u64 = 1_600;
+/// The base64 bytes of a document that count as one page. A page of a PDF has 30 to 100 kB of base64.
+const BASE64_BYTES_PER_PAGE: usize = 64 * 1024;
+/// The tokens that are counted for one page of a document. Chosen by hand.
+const TOKENS_PER_PAGE: u64 = 1_600;
 
-/// Sealed reasoning is base64 of some cipher text: three bytes in four characters, and about four bytes a token.
-const SEALED_BYTES_A_TOKEN: usize = 5;
+/// The bytes of sealed reasoning that count as one token. It is base64 of encrypted text: four characters for
+/// three bytes, and about four bytes for a token.
+const SEALED_BYTES_PER_TOKEN: usize = 5;
 
-/// Measures blocks for one model.
+/// Counts the tokens of blocks for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meter {
-    /// How words are counted.
-    pub counter: Counter,
-    /// How images are.
+    /// The counter for text.
+    pub counter: TokenCounter,
+    /// The rule for images.
     pub images: ImageCost,
 }
 
-/// The tokens of a request by part. They add up to the whole.
+/// The tokens of a request by part. The sum is the size of the whole request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Parts {
+pub struct TokenBreakdown {
     /// The system prompt.
     pub system: Tokens,
     /// Tool definitions.
     pub tools: Tokens,
-    /// What was said to the model.
+    /// Prompts, checkpoints and opaque turns.
     pub user: Tokens,
-    /// What the model said.
+    /// The text of replies.
     pub assistant: Tokens,
-    /// What it thought.
+    /// The reasoning of the model.
     pub reasoning: Tokens,
     /// Tool calls.
     pub calls: Tokens,
-    /// What came of them.
+    /// The results of tool calls.
     pub results: Tokens,
-    /// Pictures, documents and sound, wherever they stand.
+    /// Images, documents and audio in any part of the request.
     pub images: Tokens,
 }
 
-impl Parts {
-    /// All of it.
+impl TokenBreakdown {
+    /// Returns the size of the whole request.
     #[must_use]
     pub fn total(&self) -> Tokens {
         let Self { system, tools, user, assistant, reasoning, calls, results, images } = *self;
@@ -67,9 +68,9 @@ impl Parts {
     }
 }
 
-/// Which part a block counts towards, if it has no kind that says so itself.
+/// The part that a block counts towards, unless its kind determines the part.
 #[derive(Clone, Copy)]
-enum Part {
+enum DefaultPart {
     System,
     User,
     Assistant,
@@ -77,164 +78,177 @@ enum Part {
 }
 
 impl Meter {
-    /// The meter for a model.
+    /// Returns the meter for a model.
     #[must_use]
-    pub fn of(model: &Model) -> Self {
+    pub fn for_model(model: &Model) -> Self {
         Self { counter: model.counter(), images: model.facts.image_rule.cost() }
     }
 
-    /// The tokens of one block, framing apart.
-    pub fn block(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
+    /// Counts the tokens of one block, without framing.
+    pub fn count_block(&self, cache: &mut BlockCache, block: &Block<'_>) -> Tokens {
         match block.kind {
             BlockKind::Image(data) => {
                 let data = data.map(|span| &block.body[span.range()]);
-                self.images.tokens(data.and_then(images::size))
+                self.images.tokens(data.and_then(images::read_size))
             }
-            BlockKind::Document(data) if block.text.is_none() => pages(data.map_or(0, Span::len)),
-            BlockKind::Audio => pages(block.at.len()),
+            BlockKind::Document(data) if block.text.is_none() => document_tokens(data.map_or(0, Span::len)),
+            BlockKind::Audio => document_tokens(block.at.len()),
             BlockKind::Reasoning(Seal::Sealed) if block.text.is_none() => {
-                Tokens((block.at.len() / SEALED_BYTES_A_TOKEN) as u64)
+                Tokens((block.at.len() / SEALED_BYTES_PER_TOKEN) as u64)
             }
-            _ => self.words(known, block),
+            _ => self.count_text(cache, block),
         }
     }
 
-    /// The tokens of these blocks, in their order, framing apart.
-    pub(crate) fn blocks<'t, 'b: 't>(
+    /// Counts the tokens of several blocks, without framing. The counts have the order of the blocks.
+    pub(crate) fn count_blocks<'t, 'b: 't>(
         &self,
-        known: &mut Known,
+        cache: &mut BlockCache,
         blocks: impl Iterator<Item = &'t Block<'b>>,
     ) -> Vec<Tokens> {
         let blocks: Vec<&Block<'_>> = blocks.collect();
         let counted: Vec<_> =
-            blocks.iter().filter(|block| has_words(block)).map(|block| (key(block), *block)).collect();
-        let mut counts = known.count_all(self.counter, &counted, |block| words(block)).into_iter();
+            blocks.iter().filter(|block| is_counted_by_text(block)).map(|block| (content_key(block), *block)).collect();
+        let mut counts = cache.count_all_tokens(self.counter, &counted, |block| countable_text(block)).into_iter();
         let tokens = |block: &&Block<'_>| {
-            if has_words(block) { counts.next().unwrap_or_default() } else { self.block(known, block) }
+            if is_counted_by_text(block) { counts.next().unwrap_or_default() } else { self.count_block(cache, block) }
         };
         blocks.iter().map(tokens).collect()
     }
 
-    fn words(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
-        known.count(self.counter, key(block), || words(block))
+    fn count_text(&self, cache: &mut BlockCache, block: &Block<'_>) -> Tokens {
+        cache.count_tokens(self.counter, content_key(block), || countable_text(block))
     }
 
-    /// Whether every block's count is what the model's own tokenizer says.
+    /// Returns whether every block is counted exactly as the model's own tokenizer would count it.
     #[must_use]
     pub fn is_exact(&self, transcript: &Transcript<'_>) -> bool {
-        self.counter.is_exact() && transcript.blocks().all(has_words)
+        self.counter.is_exact() && transcript.blocks().all(is_counted_by_text)
     }
 
-    /// What these units and all messages cost besides their blocks.
-    pub(crate) fn besides(&self, known: &mut Known, units: &[Unit<'_>], messages: usize) -> Tokens {
-        let names: Tokens = units.iter().map(|unit| self.names(known, unit)).sum();
-        names + Tokens(MESSAGE_FRAMING.0 * messages as u64)
+    /// Counts the tokens of these turns that are not in their blocks: names of tools, and the framing of
+    /// `messages` messages.
+    pub(crate) fn turns_overhead(&self, cache: &mut BlockCache, turns: &[Turn<'_>], messages: usize) -> Tokens {
+        let names: Tokens = turns.iter().map(|turn| self.count_tool_names(cache, turn)).sum();
+        names + Tokens(MESSAGE_FRAMING_TOKENS.0 * messages as u64)
     }
 
-    /// The tokens of a unit, its tools' names and its messages' framing included.
-    pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
-        let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
-        blocks + self.around(known, unit)
+    /// Counts the tokens of a turn, including the names of its tools and the framing of its messages.
+    pub fn count_turn(&self, cache: &mut BlockCache, turn: &Turn<'_>) -> Tokens {
+        let blocks: Tokens = turn.blocks().map(|block| self.count_block(cache, block)).sum();
+        blocks + self.turn_overhead(cache, turn)
     }
 
-    /// What a unit costs besides its blocks.
-    pub(crate) fn around(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
-        self.names(known, unit) + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+    /// Counts the tokens of a turn that are not in its blocks.
+    pub(crate) fn turn_overhead(&self, cache: &mut BlockCache, turn: &Turn<'_>) -> Tokens {
+        self.count_tool_names(cache, turn) + Tokens(MESSAGE_FRAMING_TOKENS.0 * turn.owned_elements.len() as u64)
     }
 
-    /// The names of the tools that a unit calls.
-    fn names(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
-        match &unit.kind {
-            UnitKind::Step { exchanges, .. } => {
-                exchanges.iter().map(|exchange| self.name(known, exchange)).sum()
+    /// Counts the tokens of the names of the tools that a turn calls.
+    fn count_tool_names(&self, cache: &mut BlockCache, turn: &Turn<'_>) -> Tokens {
+        match &turn.kind {
+            TurnKind::Assistant { tool_calls, .. } => {
+                tool_calls.iter().map(|tool_call| self.count_tool_name(cache, tool_call)).sum()
             }
             _ => Tokens::ZERO,
         }
     }
 
-    /// The tokens of what belongs to no unit. Units can share a message, so that the whole is less than its units and this.
-    pub fn outside(&self, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-        let owned = transcript.units.iter().flat_map(|unit| &unit.owns);
+    /// Counts the tokens that belong to no turn. Turns can share a message, whose framing is then counted in
+    /// each of them. So the whole request can be smaller than the sum of this and all turns.
+    pub fn count_outside_turns(&self, cache: &mut BlockCache, transcript: &Transcript<'_>) -> Tokens {
+        let owned = transcript.turns.iter().flat_map(|turn| &turn.owned_elements);
         let owned: BTreeSet<usize> = owned.filter_map(|id| transcript.message_of(*id)).collect();
         let framed = transcript.message_count().saturating_sub(owned.len()) as u64;
-        let blocks: Tokens = transcript.preamble.iter().map(|block| self.block(known, block)).sum();
-        blocks + Tokens(MESSAGE_FRAMING.0 * framed)
+        let blocks: Tokens = transcript.preamble.iter().map(|block| self.count_block(cache, block)).sum();
+        blocks + Tokens(MESSAGE_FRAMING_TOKENS.0 * framed)
     }
 
-    /// The name of the tool that a call in the tool channel names.
-    pub(crate) fn name(&self, known: &mut Known, exchange: &Exchange<'_>) -> Tokens {
-        let Some(tool) = written_name(exchange) else { return Tokens::ZERO };
-        known.count(self.counter, ContentKey::of(Form::String as u8, tool.as_bytes()), || tool)
+    /// Counts the tokens of the tool's name in a structured call.
+    pub(crate) fn count_tool_name(&self, cache: &mut BlockCache, tool_call: &ToolCall<'_>) -> Tokens {
+        let Some(tool) = structured_tool_name(tool_call) else { return Tokens::ZERO };
+        cache.count_tokens(self.counter, ContentKey::new(TextEncoding::String as u8, tool.as_bytes()), || tool)
     }
 
-    /// The whole request by part.
-    pub fn parts(&self, known: &mut Known, transcript: &Transcript<'_>) -> Parts {
-        let mut counts = self.blocks(known, transcript.blocks()).into_iter();
-        let mut parts = Parts::default();
+    /// Counts the whole request by part.
+    pub fn breakdown(&self, cache: &mut BlockCache, transcript: &Transcript<'_>) -> TokenBreakdown {
+        let mut counts = self.count_blocks(cache, transcript.blocks()).into_iter();
+        let mut parts = TokenBreakdown::default();
         let mut names = Vec::new();
-        let mut add = |part: Part, block: &Block<'_>, parts: &mut Parts| {
-            *slot(parts, part, block.kind) += counts.next().unwrap_or_default();
+        let mut add = |part: DefaultPart, block: &Block<'_>, parts: &mut TokenBreakdown| {
+            *part_mut(parts, part, block.kind) += counts.next().unwrap_or_default();
         };
         for block in &transcript.preamble {
-            add(Part::System, block, &mut parts);
+            add(DefaultPart::System, block, &mut parts);
         }
-        for unit in &transcript.units {
-            match &unit.kind {
-                UnitKind::Prompt { blocks, .. } => blocks.iter().for_each(|b| add(Part::User, b, &mut parts)),
-                UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => add(Part::User, block, &mut parts),
-                UnitKind::Step { reply, exchanges } => {
+        for turn in &transcript.turns {
+            match &turn.kind {
+                TurnKind::Prompt { blocks, .. } => {
+                    for b in blocks {
+                        add(DefaultPart::User, b, &mut parts);
+                    }
+                }
+                TurnKind::Checkpoint(block) | TurnKind::Opaque(block) => {
+                    add(DefaultPart::User, block, &mut parts);
+                }
+                TurnKind::Assistant { reply, tool_calls } => {
                     for block in reply {
-                        add(Part::Assistant, block, &mut parts);
+                        add(DefaultPart::Assistant, block, &mut parts);
                     }
-                    names.extend(exchanges);
-                    for call in exchanges.iter().filter_map(|exchange| exchange.call.as_ref()) {
-                        add(Part::Assistant, call, &mut parts);
+                    names.extend(tool_calls);
+                    for call in tool_calls.iter().filter_map(|tool_call| tool_call.call.as_ref()) {
+                        add(DefaultPart::Assistant, call, &mut parts);
                     }
-                    for result in exchanges.iter().flat_map(|exchange| &exchange.results) {
-                        add(Part::Results, result, &mut parts);
+                    for result in tool_calls.iter().flat_map(|tool_call| &tool_call.results) {
+                        add(DefaultPart::Results, result, &mut parts);
                     }
                 }
             }
         }
         for name in names {
-            parts.calls += self.name(known, name);
+            parts.calls += self.count_tool_name(cache, name);
         }
-        Self::frame(transcript, &mut parts);
+        Self::add_framing(transcript, &mut parts);
         parts
     }
 
-    /// Adds each message's framing to the part that it belongs to.
-    fn frame(transcript: &Transcript<'_>, parts: &mut Parts) {
+    /// Adds the framing of each message to its part.
+    fn add_framing(transcript: &Transcript<'_>, parts: &mut TokenBreakdown) {
         let mut left = transcript.message_count() as u64;
         let mut add = |part: &mut Tokens, messages: usize| {
             let messages = (messages as u64).min(left);
             left -= messages;
-            *part += Tokens(MESSAGE_FRAMING.0 * messages);
+            *part += Tokens(MESSAGE_FRAMING_TOKENS.0 * messages);
         };
-        // Several units can share a message, and then there are fewer messages than they own: what opens the list comes first.
-        add(&mut parts.system, transcript.lead());
-        for unit in &transcript.units {
-            match &unit.kind {
-                UnitKind::Step { exchanges, .. } => {
-                    let results =
-                        exchanges.iter().map(|e| e.answers.len()).sum::<usize>().min(unit.owns.len());
+        // Turns can share messages, so they may own more elements than there are messages. The leading system
+        // messages are counted first.
+        add(&mut parts.system, transcript.system_message_count());
+        for turn in &transcript.turns {
+            match &turn.kind {
+                TurnKind::Assistant { tool_calls, .. } => {
+                    let results = tool_calls
+                        .iter()
+                        .map(|e| e.result_elements.len())
+                        .sum::<usize>()
+                        .min(turn.owned_elements.len());
                     add(&mut parts.results, results);
-                    add(&mut parts.assistant, unit.owns.len() - results);
+                    add(&mut parts.assistant, turn.owned_elements.len() - results);
                 }
-                _ => add(&mut parts.user, unit.owns.len()),
+                _ => add(&mut parts.user, turn.owned_elements.len()),
             }
         }
         add(&mut parts.system, usize::MAX);
     }
 }
 
-/// The name of a call's tool. A call in words has it in its words.
-fn written_name<'e>(exchange: &'e Exchange<'_>) -> Option<&'e str> {
-    exchange.call.as_ref().map(|_| &*exchange.tool)
+/// Returns the name of a structured call's tool. If the call is written as text, the name is counted with the
+/// text.
+fn structured_tool_name<'e>(tool_call: &'e ToolCall<'_>) -> Option<&'e str> {
+    tool_call.call.as_ref().map(|_| &*tool_call.tool)
 }
 
-/// Whether a block is counted by its words, and not by its size.
-fn has_words(block: &Block<'_>) -> bool {
+/// Returns whether a block is counted by its text and not estimated by its size.
+fn is_counted_by_text(block: &Block<'_>) -> bool {
     match block.kind {
         BlockKind::Image(_) | BlockKind::Audio => false,
         BlockKind::Document(_) | BlockKind::Reasoning(_) => block.text.is_some(),
@@ -242,30 +256,30 @@ fn has_words(block: &Block<'_>) -> bool {
     }
 }
 
-/// The words of a block; of one that is not understood, all of its JSON.
-fn words<'b>(block: &Block<'b>) -> Cow<'b, str> {
+/// Returns the text of a block that is counted: its JSON if the block has no text.
+fn countable_text<'b>(block: &Block<'b>) -> Cow<'b, str> {
     if block.text.is_some() { block.text() } else { Cow::Borrowed(block.raw()) }
 }
 
-/// The identity of a block's words.
-fn key(block: &Block<'_>) -> ContentKey {
-    let (at, form) = block.text.map_or((block.at, Form::Json), |text| (text.at, text.form));
-    ContentKey::of(form as u8, block.body[at.range()].as_bytes())
+/// Returns the cache key of a block's text.
+fn content_key(block: &Block<'_>) -> ContentKey {
+    let (at, form) = block.text.map_or((block.at, TextEncoding::Json), |text| (text.at, text.encoding));
+    ContentKey::new(form as u8, block.body[at.range()].as_bytes())
 }
 
-fn slot(parts: &mut Parts, part: Part, kind: BlockKind) -> &mut Tokens {
+fn part_mut(parts: &mut TokenBreakdown, part: DefaultPart, kind: BlockKind) -> &mut Tokens {
     match (kind, part) {
         (BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio, _) => &mut parts.images,
         (BlockKind::Tool, _) => &mut parts.tools,
         (BlockKind::Reasoning(_), _) => &mut parts.reasoning,
         (BlockKind::Call, _) => &mut parts.calls,
-        (_, Part::System) => &mut parts.system,
-        (_, Part::User) => &mut parts.user,
-        (_, Part::Assistant) => &mut parts.assistant,
-        (_, Part::Results) => &mut parts.results,
+        (_, DefaultPart::System) => &mut parts.system,
+        (_, DefaultPart::User) => &mut parts.user,
+        (_, DefaultPart::Assistant) => &mut parts.assistant,
+        (_, DefaultPart::Results) => &mut parts.results,
     }
 }
 
-fn pages(base64: usize) -> Tokens {
-    Tokens(TOKENS_A_PAGE * base64.div_ceil(BASE64_A_PAGE).max(1) as u64)
+fn document_tokens(base64: usize) -> Tokens {
+    Tokens(TOKENS_PER_PAGE * base64.div_ceil(BASE64_BYTES_PER_PAGE).max(1) as u64)
 }

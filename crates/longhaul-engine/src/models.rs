@@ -1,16 +1,15 @@
-//! What is known of each model: its window, its tokenizer, how it is cached, what its host refuses.
+//! Facts about each model: its context window, its tokenizer, how it is cached, and what its host refuses.
 //!
-//! The facts are rows of `models.toml`. A name is cut into runs of letters and runs of digits, so that prefixes, dates
-//! and the many spellings of one model do not matter, and the row with the longest pattern that occurs in it wins:
+//! The facts are rows of `models.toml`. A name is split into runs of letters and runs of digits, so prefixes,
+//! dates and different spellings of a model do not matter. The row with the longest pattern that occurs in
+//! the name is used:
 //!
 //! ```text
 //! litellm_proxy/anthropic.claude-3-5-sonnet-20241022-v2:0
-//!                         └── claude-3-5-sonnet ──┘   facts not stated there come from `claude`, then from the default
+//!                         └── claude-3-5-sonnet ──┘   missing facts come from `claude`, then from the default
 //! ```
 //!
-//! A fact that nobody confirmed is *assumed* and says so: see [`Model::is_assumed`].
-//!
-//! It may use `check`, `tokens` and what is below them.
+//! A fact that nobody has confirmed is *assumed*: see [`Model::is_assumed`].
 
 use std::collections::BTreeSet;
 
@@ -19,108 +18,117 @@ use serde_json::{Map, Value};
 
 use crate::check::{self, Target};
 use crate::tokens::images::ImageCost;
-use crate::tokens::{Counter, Factor, Vocabulary};
-use crate::{Dialect, Tokens};
+use crate::tokens::{TokenCounter, TokenFactor, Vocabulary};
+use crate::{ApiFormat, Tokens};
 
-/// One model, as far as it is known.
+/// The facts about one model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
-    /// The name that was asked for.
+    /// The name that the caller looked up.
     pub name: String,
-    /// The pattern of the row that matched; none for an unknown model.
+    /// The pattern of the row that matched, or `None` for an unknown model.
     pub row: Option<String>,
-    /// What the rows say, with the default for what they do not.
+    /// The facts of the matching rows, and defaults for all others.
     pub facts: ModelFacts,
-    /// The facts that nobody confirmed, by field name.
+    /// The field names of the facts that nobody has confirmed.
     pub assumed: BTreeSet<String>,
-    /// Where the confirmed facts of the row were read.
+    /// The source of the row's confirmed facts.
     pub source: Option<String>,
-    /// The month they were read.
+    /// The month in which the source was read.
     pub checked: Option<String>,
 }
 
-/// The columns of the table. The default is what is assumed of a model that no row describes.
+/// The columns of the model table. The default value is used for models that no row describes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, in any combination")]
 pub struct ModelFacts {
-    /// Models that share a tokenizer and habits.
+    /// The family: models that share a tokenizer and similar behavior.
     pub family: String,
-    /// Whose rules a request must follow.
+    /// The host whose rules a request must follow.
     pub host: String,
-    /// The context length: what a request and its reply may hold together, in tokens.
+    /// The context window: the tokens of a request and its reply together.
     pub window: Tokens,
-    /// The most a request may hold, where the host caps it below the window.
+    /// The largest request in tokens, if the host limits it below the window.
     pub input_limit: Option<Tokens>,
     /// The longest reply, in tokens.
     pub max_output: Tokens,
     /// The vocabulary to count with: the model's own, or the nearest public one.
     pub tokenizer: Vocabulary,
-    /// What a count with `tokenizer` is multiplied by.
-    pub factor: Factor,
-    /// How an image is counted.
+    /// The factor that a count with `tokenizer` is multiplied by.
+    pub factor: TokenFactor,
+    /// How the tokens of an image are counted.
     pub image_rule: ImageRule,
-    /// How a prompt's prefix gets into the provider's cache.
+    /// How a prefix of the prompt gets into the provider's cache.
     pub caching: Caching,
-    /// Prefixes shorter than this many tokens are not cached (rule A31).
+    /// The smallest prefix that is cached, in tokens (rule A31).
     pub cache_minimum: Tokens,
     /// Whether a request may end on an assistant message (rule A12).
     pub prefill: bool,
-    /// Whether thinking is valid only behind the exact prefix it was made with (rule A25).
+    /// Whether reasoning is valid only after the exact prefix with which it was created (rule A25).
     pub thinking_bound: bool,
-    /// Whether a system message may stand among the others (rules A17, M2).
+    /// Whether a system message may follow other messages (rules A17, M2).
     pub system_midway: bool,
-    /// Whether every assistant message must carry its reasoning (rules X6, X8).
+    /// Whether every assistant message must contain its reasoning (rules X6, X8).
     pub reasoning_back: bool,
-    /// Whether two messages of one role in a row are refused (rules X7, X10).
+    /// Whether two consecutive messages with the same role are refused (rules X7, X10).
     pub roles_alternate: bool,
-    /// Whether a user's message may stand right behind a tool's result (rule M2).
+    /// Whether a user message may directly follow a tool result (rule M2).
     pub user_after_tool: bool,
 }
 
-/// How many tokens an image costs, by its size.
+/// How the tokens of an image follow from its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImageRule {
     /// Width × height / 750, after scaling down to a longest side of 1,568 pixels.
     Area,
-    /// A base and an amount for each tile of 512 pixels, after scaling the shortest side to 768.
+    /// A base plus an amount for each tile of 512 pixels, after scaling the shortest side to 768 pixels.
     Tiles,
-    /// One token a patch of 32 pixels, up to a cap.
+    /// One token for each patch of 32 pixels, up to a maximum.
     Patches,
-    /// 258 for each tile of 768 pixels.
+    /// An amount of 258 tokens for each tile of 768 pixels.
     LargeTiles,
-    /// The same for every image.
+    /// The same number of tokens for every image.
     Flat,
 }
 
 impl ImageRule {
-    /// The rule's numbers.
+    /// Returns the numbers of this rule.
     #[must_use]
     pub fn cost(self) -> ImageCost {
         match self {
             Self::Area => ImageCost::default(),
-            Self::Tiles => {
-                ImageCost::Tiles { base: 85, per_tile: 170, tile: 512, long_edge: 2_048, short_edge: 768 }
-            }
-            Self::Patches => ImageCost::Patches { patch: 32, most: 1_536, millitokens: 1_000 },
-            Self::LargeTiles => {
-                ImageCost::Tiles { base: 0, per_tile: 258, tile: 768, long_edge: 3_072, short_edge: 3_072 }
-            }
+            Self::Tiles => ImageCost::Tiles {
+                base_tokens: 85,
+                tokens_per_tile: 170,
+                tile_pixels: 512,
+                long_edge: 2_048,
+                short_edge: 768,
+            },
+            Self::Patches => ImageCost::Patches { patch_pixels: 32, max_patches: 1_536, millitokens_per_patch: 1_000 },
+            Self::LargeTiles => ImageCost::Tiles {
+                base_tokens: 0,
+                tokens_per_tile: 258,
+                tile_pixels: 768,
+                long_edge: 3_072,
+                short_edge: 3_072,
+            },
             Self::Flat => ImageCost::Flat { tokens: 1_600 },
         }
     }
 }
 
-/// How a prompt's prefix gets into the provider's cache.
+/// How a prefix of the prompt gets into the provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caching {
-    /// Only up to a mark in the request.
-    Marks,
-    /// By itself, for any prefix seen before.
+    /// Only up to a cache breakpoint in the request.
+    #[serde(rename = "marks")]
+    Breakpoints,
+    /// Automatically, for any prefix that the provider has seen before.
     Automatic,
-    /// Not at all, or nobody knows.
+    /// Not at all, or it is not known how.
     None,
 }
 
@@ -133,7 +141,7 @@ impl Default for ModelFacts {
             input_limit: None,
             max_output: Tokens(8_192),
             tokenizer: Vocabulary::O200kBase,
-            factor: Factor::from_thousandths(1_100),
+            factor: TokenFactor::from_thousandths(1_100),
             image_rule: ImageRule::Flat,
             caching: Caching::None,
             cache_minimum: Tokens(1_024),
@@ -148,7 +156,7 @@ impl Default for ModelFacts {
 }
 
 impl ModelFacts {
-    /// The most a request may hold: the window, or the host's lower cap on input.
+    /// Returns the largest request in tokens: the window, or the host's lower limit for input.
     #[must_use]
     pub fn input_window(&self) -> Tokens {
         self.input_limit.map_or(self.window, |limit| limit.min(self.window))
@@ -156,29 +164,31 @@ impl ModelFacts {
 }
 
 impl Model {
-    /// How its texts are counted.
+    /// Returns the token counter for this model.
     #[must_use]
-    pub fn counter(&self) -> Counter {
-        Counter { vocabulary: self.facts.tokenizer, factor: self.facts.factor }
+    pub fn counter(&self) -> TokenCounter {
+        TokenCounter { vocabulary: self.facts.tokenizer, factor: self.facts.factor }
     }
 
-    /// Who receives a request for it. A fact that nobody confirmed is one that the rules do not count on.
+    /// Returns the host that receives a request for this model, with its rules. Assumed facts are left out,
+    /// so the rules do not rely on them.
     #[must_use]
-    pub fn target(&self, dialect: Dialect) -> Target {
+    pub fn target(&self, api_format: ApiFormat) -> Target {
         let confirmed = |fact: &str, value: bool| (!self.is_assumed(fact)).then_some(value);
         let facts = &self.facts;
-        let host = check::Host::named(&facts.host).unwrap_or_else(|| Target::of(dialect).host);
+        let host = check::Host::named(&facts.host).unwrap_or_else(|| Target::default_for(api_format).host);
         Target {
-            prefill: confirmed("prefill", facts.prefill),
-            mid_system: confirmed("system_midway", facts.system_midway),
+            supports_prefill: confirmed("prefill", facts.prefill),
+            accepts_mid_system: confirmed("system_midway", facts.system_midway),
             binds_thinking: confirmed("thinking_bound", facts.thinking_bound),
-            wants_reasoning: confirmed("reasoning_back", facts.reasoning_back),
-            alternates: confirmed("roles_alternate", facts.roles_alternate),
-            ..Target::on(host)
+            requires_reasoning: confirmed("reasoning_back", facts.reasoning_back),
+            requires_alternation: confirmed("roles_alternate", facts.roles_alternate),
+            ..Target::on_host(host)
         }
     }
 
-    /// The model as this host serves it: some keep no prompts of older models, whatever their vendor does.
+    /// Returns the model as this host serves it. Some hosts have no prompt cache for older models, even if
+    /// their vendor has one.
     #[must_use]
     pub fn served_by(mut self, host: &str) -> Self {
         let row = TABLE.host.iter().find(|row| row.name == host);
@@ -189,17 +199,17 @@ impl Model {
         self
     }
 
-    /// Whether nobody confirmed this fact (a field name of [`ModelFacts`]).
+    /// Returns whether nobody has confirmed a fact, given by its field name in [`ModelFacts`].
     #[must_use]
     pub fn is_assumed(&self, fact: &str) -> bool {
         self.assumed.contains(fact)
     }
 
-    /// The model with facts that the user states, which are never assumed.
+    /// Returns the model with facts that the user stated. Stated facts are never assumed.
     ///
     /// # Errors
-    /// A name that is no fact, or a value that does not fit it.
-    pub fn with(mut self, stated: &Map<String, Value>) -> Result<Model, String> {
+    /// Fails if a name is not a fact, or if a value does not fit the fact.
+    pub fn with_stated_facts(mut self, stated: &Map<String, Value>) -> Result<Model, String> {
         let mut facts = match serde_json::to_value(&self.facts) {
             Ok(Value::Object(facts)) => facts,
             _ => Map::new(),
@@ -208,33 +218,30 @@ impl Model {
             facts.insert(fact.clone(), value.clone());
             self.assumed.remove(fact);
         }
-        self.facts = read(facts).map_err(|error| error.to_string())?;
+        self.facts = parse_facts(facts).map_err(|error| error.to_string())?;
         Ok(self)
     }
 }
 
-/// What is known of the model with this name.
+/// Looks up the facts about the model with this name.
 #[must_use]
 pub fn find(name: &str) -> Model {
-    let runs = runs(name);
+    let runs = split_runs(name);
     let best = TABLE
         .model
         .iter()
-        .filter_map(|row| Some((row, occurrence(&row.runs, &runs)?)))
+        .filter_map(|row| Some((row, last_occurrence(&row.runs, &runs)?)))
         .max_by_key(|(row, at)| (row.runs.len(), *at));
     let winner = best.map(|(row, _)| row);
-    let mut learned = Learned::default();
-    let mut family: Vec<&Row> = TABLE
-        .model
-        .iter()
-        .filter(|row| winner.is_some_and(|winner| winner.runs.starts_with(&row.runs)))
-        .collect();
+    let mut learned = CollectedFacts::default();
+    let mut family: Vec<&ModelRow> =
+        TABLE.model.iter().filter(|row| winner.is_some_and(|winner| winner.runs.starts_with(&row.runs))).collect();
     family.sort_by_key(|row| row.runs.len());
     for row in family {
-        learned.learn(row);
+        learned.add_row(row);
     }
     if best.is_some_and(|(row, at)| is_another_version(&row.runs, &runs[at + row.runs.len()..])) {
-        learned.assumed = Learned::default().assumed;
+        learned.assumed = CollectedFacts::default().assumed;
     }
     let lower = name.to_lowercase();
     if let Some(host) = TABLE.host.iter().find(|host| host.spellings.iter().any(|s| lower.contains(s))) {
@@ -244,7 +251,7 @@ pub fn find(name: &str) -> Model {
     let model = Model {
         name: name.to_owned(),
         row: winner.map(|row| row.pattern.clone()),
-        facts: read(learned.facts).unwrap_or_default(),
+        facts: parse_facts(learned.facts).unwrap_or_default(),
         assumed: learned.assumed,
         source: winner.map(|row| row.source.clone()),
         checked: winner.map(|row| row.checked.clone()),
@@ -253,17 +260,17 @@ pub fn find(name: &str) -> Model {
     model.served_by(&host)
 }
 
-/// Which of the user's patterns describe a model, by the rule that picks a row; the most specific comes first. The
-/// name itself is the most specific pattern there is.
+/// Returns the patterns that match a model's name, the most specific first. They match like the rows of the
+/// table; a pattern that equals the name is the most specific one.
 #[must_use]
-pub fn matching<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> Vec<&'p str> {
-    let in_name = runs(name);
+pub fn matching_patterns<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> Vec<&'p str> {
+    let in_name = split_runs(name);
     let mut matching: Vec<_> = patterns
         .into_iter()
         .filter_map(|pattern| {
-            let runs = runs(pattern);
+            let runs = split_runs(pattern);
             let exact = pattern == name;
-            let at = if exact { 0 } else { occurrence(&runs, &in_name)? };
+            let at = if exact { 0 } else { last_occurrence(&runs, &in_name)? };
             Some((exact, runs.len(), at, pattern))
         })
         .collect();
@@ -271,26 +278,27 @@ pub fn matching<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> 
     matching.into_iter().rev().map(|(.., pattern)| pattern).collect()
 }
 
-/// The rows read so far, with which of their facts nobody confirmed.
-struct Learned {
+/// The facts from the rows so far, and which of them nobody has confirmed.
+struct CollectedFacts {
     facts: Map<String, Value>,
     assumed: BTreeSet<String>,
 }
 
-impl Default for Learned {
-    /// Before any row is read everything is assumed, except that there is no limit which nobody spoke of.
+impl Default for CollectedFacts {
+    /// Before any row is added, every fact is assumed. The exception is `input_limit`: if no row states one,
+    /// there is none.
     fn default() -> Self {
         let mut assumed: BTreeSet<String> = match serde_json::to_value(ModelFacts::default()) {
             Ok(Value::Object(facts)) => facts.into_iter().map(|(fact, _)| fact).collect(),
             _ => BTreeSet::new(),
         };
         assumed.remove("input_limit");
-        Learned { facts: Map::new(), assumed }
+        CollectedFacts { facts: Map::new(), assumed }
     }
 }
 
-impl Learned {
-    fn learn(&mut self, row: &Row) {
+impl CollectedFacts {
+    fn add_row(&mut self, row: &ModelRow) {
         for (fact, value) in &row.facts {
             self.facts.insert(fact.clone(), value.clone());
             self.assumed.remove(fact);
@@ -299,18 +307,18 @@ impl Learned {
     }
 }
 
-fn read(facts: Map<String, Value>) -> Result<ModelFacts, serde_json::Error> {
+fn parse_facts(facts: Map<String, Value>) -> Result<ModelFacts, serde_json::Error> {
     serde_json::from_value(Value::Object(facts))
 }
 
 #[derive(Deserialize)]
-struct Table {
-    model: Vec<Row>,
-    host: Vec<Host>,
+struct ModelTable {
+    model: Vec<ModelRow>,
+    host: Vec<HostFacts>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct ModelRow {
     #[serde(rename = "match")]
     pattern: String,
     #[serde(skip)]
@@ -324,26 +332,26 @@ struct Row {
 }
 
 #[derive(Deserialize)]
-struct Host {
+struct HostFacts {
     name: String,
     spellings: Vec<String>,
-    /// The rows whose models it serves without a prompt cache.
+    /// The patterns of the rows whose models this host serves without a prompt cache.
     #[serde(default)]
     uncached: Vec<String>,
 }
 
 table! {
-    static TABLE: Table = "models.toml", |mut table: Table| {
+    static TABLE: ModelTable = "models.toml", |mut table: ModelTable| {
         for row in &mut table.model {
-            row.runs = runs(&row.pattern);
+            row.runs = split_runs(&row.pattern);
         }
         Ok(table)
     };
 }
 
-/// A name as runs of letters and runs of digits, in lower case: `gpt-4.1` is `gpt 4 1`, and so is `GPT_4-1`. A remark
-/// after a space is not part of the name.
-fn runs(name: &str) -> Vec<String> {
+/// Splits a name into runs of letters and runs of digits, in lower case: both `gpt-4.1` and `GPT_4-1` become
+/// `gpt 4 1`. Text after a space is not part of the name.
+fn split_runs(name: &str) -> Vec<String> {
     let name = name.split_whitespace().next().unwrap_or_default().to_lowercase();
     let mut runs: Vec<String> = Vec::new();
     let mut last = None;
@@ -359,15 +367,15 @@ fn runs(name: &str) -> Vec<String> {
     runs
 }
 
-/// Whether a name is that of another version than a pattern, which occurs in it, is for.
-pub(crate) fn names_another_version(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (runs(pattern), runs(name));
-    let rest = occurrence(&pattern, &name).map(|at| &name[at + pattern.len()..]);
+/// Returns whether a name that contains a pattern is the name of another version than the pattern's.
+pub(crate) fn is_name_of_another_version(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (split_runs(pattern), split_runs(name));
+    let rest = last_occurrence(&pattern, &name).map(|at| &name[at + pattern.len()..]);
     rest.is_some_and(|rest| is_another_version(&pattern, rest))
 }
 
-/// Whether a name goes on, after a pattern that ends in a version, with a further part of the version: `gpt 5` says
-/// little of `gpt 5 9`. A zero is no other version, four digits or more are a date, and `8 b` is a size.
+/// Returns whether the runs after a pattern continue its version number: the row for `gpt 5` says little
+/// about `gpt 5 9`. A zero is not another version, four or more digits are a date, and `8 b` is a size.
 fn is_another_version(pattern: &[String], rest: &[String]) -> bool {
     let is_number = |run: &String| run.starts_with(char::is_numeric);
     match rest {
@@ -376,14 +384,15 @@ fn is_another_version(pattern: &[String], rest: &[String]) -> bool {
                 && is_number(next)
                 && next.len() <= 2
                 && next != "0"
-                && after.first().is_none_or(|unit| unit != "b")
+                && after.first().is_none_or(|turn| turn != "b")
         }
         [] => false,
     }
 }
 
-/// Where the pattern occurs in the name; of several places the last, because vendors stand in front of models.
-fn occurrence(pattern: &[String], name: &[String]) -> Option<usize> {
+/// Returns the index where the pattern occurs in the name. If there are several, it is the last one, because
+/// the vendor's name is before the model's.
+fn last_occurrence(pattern: &[String], name: &[String]) -> Option<usize> {
     if pattern.is_empty() {
         return None;
     }
@@ -395,7 +404,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(cases: &[(&str, &str)]) {
+    fn assert_rows(cases: &[(&str, &str)]) {
         for (name, row) in cases {
             assert_eq!(find(name).row.as_deref().unwrap_or("none"), *row, "{name}");
         }
@@ -403,7 +412,7 @@ mod tests {
 
     #[test]
     fn prefixes_dates_and_spellings_do_not_matter() {
-        check(&[
+        assert_rows(&[
             ("anthropic/claude-sonnet-4.6", "claude-sonnet-4-6"),
             ("litellm_proxy/anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet"),
             ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-3-5-sonnet"),
@@ -453,7 +462,7 @@ mod tests {
 
     #[test]
     fn an_unknown_model_is_assumed_in_every_fact() {
-        check(&[
+        assert_rows(&[
             ("unknown", "none"),
             ("", "none"),
             ("my-finetune", "none"),
@@ -469,20 +478,18 @@ mod tests {
 
     #[test]
     fn a_row_inherits_what_it_does_not_state_and_a_new_member_of_a_family_is_assumed() {
-        let known = find("claude-opus-4-5");
-        assert_eq!((known.facts.window, known.facts.cache_minimum), (Tokens(200_000), Tokens(4_096)));
-        assert_eq!(known.facts.family, "claude");
-        assert!(!known.is_assumed("window") && known.is_assumed("factor"));
+        let model = find("claude-opus-4-5");
+        assert_eq!((model.facts.window, model.facts.cache_minimum), (Tokens(200_000), Tokens(4_096)));
+        assert_eq!(model.facts.family, "claude");
+        assert!(!model.is_assumed("window") && model.is_assumed("factor"));
         let new = find("claude-opus-9");
-        assert_eq!(new.facts.caching, Caching::Marks);
+        assert_eq!(new.facts.caching, Caching::Breakpoints);
         assert!(new.is_assumed("window") && !new.is_assumed("caching"));
     }
 
     #[test]
     fn a_row_vouches_for_its_own_version_only() {
-        for name in
-            ["claude-sonnet-4-0", "gpt-5-2025-08-07", "gpt-4-0613", "llama-3.3-70b", "grok-4-0709", "o3-mini"]
-        {
+        for name in ["claude-sonnet-4-0", "gpt-5-2025-08-07", "gpt-4-0613", "llama-3.3-70b", "grok-4-0709", "o3-mini"] {
             assert!(!find(name).is_assumed("window"), "{name}");
         }
         for (name, row) in
@@ -492,10 +499,7 @@ mod tests {
             assert_eq!(model.row.as_deref(), Some(row));
             assert!(model.is_assumed("window") && model.is_assumed("family"), "{name}");
         }
-        assert!(
-            find("claude-sonnet-6").facts.thinking_bound
-                && find("claude-sonnet-6").is_assumed("thinking_bound")
-        );
+        assert!(find("claude-sonnet-6").facts.thinking_bound && find("claude-sonnet-6").is_assumed("thinking_bound"));
     }
 
     #[test]
@@ -526,7 +530,7 @@ mod tests {
             "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
             "us.anthropic.claude-opus-4-1-20250805-v1:0",
         ] {
-            assert_eq!(caching(cached), Caching::Marks, "{cached}");
+            assert_eq!(caching(cached), Caching::Breakpoints, "{cached}");
         }
         assert_eq!(find("claude-3-haiku").served_by("bedrock").facts.caching, Caching::None);
     }
@@ -544,28 +548,24 @@ mod tests {
     #[test]
     fn what_the_user_states_is_never_assumed_and_must_be_a_fact() {
         let stated = |json: &str| serde_json::from_str(json).unwrap();
-        let model = find("my-finetune").with(&stated(r#"{"window": 32000, "prefill": true}"#)).unwrap();
+        let model = find("my-finetune").with_stated_facts(&stated(r#"{"window": 32000, "prefill": true}"#)).unwrap();
         assert_eq!((model.facts.window, model.facts.prefill), (Tokens(32_000), true));
         assert!(!model.is_assumed("window") && model.is_assumed("factor"));
-        assert!(find("gpt-5").with(&stated(r#"{"windw": 1}"#)).unwrap_err().contains("windw"));
-        assert!(find("gpt-5").with(&stated(r#"{"window": "big"}"#)).unwrap_err().contains("big"));
+        assert!(find("gpt-5").with_stated_facts(&stated(r#"{"windw": 1}"#)).unwrap_err().contains("windw"));
+        assert!(find("gpt-5").with_stated_facts(&stated(r#"{"window": "big"}"#)).unwrap_err().contains("big"));
     }
 
     #[test]
     fn every_row_reads_and_is_found_by_its_own_pattern() {
         let facts = serde_json::to_value(ModelFacts::default()).unwrap();
         for row in &TABLE.model {
-            read(row.facts.clone()).unwrap_or_else(|error| panic!("{}: {error}", row.pattern));
+            parse_facts(row.facts.clone()).unwrap_or_else(|error| panic!("{}: {error}", row.pattern));
             assert_eq!(find(&row.pattern).row.as_deref(), Some(row.pattern.as_str()));
             for fact in &row.assumed {
                 assert!(facts.get(fact).is_some(), "{} assumes {fact}, which is no fact", row.pattern);
             }
             let found = find(&row.pattern).facts;
-            assert!(
-                found.max_output <= found.window && found.input_window() >= Tokens(4_000),
-                "{}",
-                row.pattern
-            );
+            assert!(found.max_output <= found.window && found.input_window() >= Tokens(4_000), "{}", row.pattern);
         }
     }
 }

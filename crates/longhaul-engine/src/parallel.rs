@@ -1,20 +1,16 @@
-//! The same work on many things, on as many threads as the caller allows.
+//! Applies a function to many items, on as many threads as the caller allows.
 //!
-//! It uses nothing of the engine.
+//! This module uses no other module of the engine.
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What `work` makes of each item, in the order of the items, whichever thread did it. Threads that the system does not give
-/// are done without.
-pub(crate) fn map<T: Sync, R: Send>(
-    threads: NonZeroUsize,
-    items: &[T],
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    // Items are handed out one by one: they differ so much in size that equal shares would leave threads idle.
+/// Returns the results of `work` in the order of the items. If the system refuses a thread, the others do its
+/// share. A panic in `work` becomes a panic of the caller.
+pub(crate) fn map<T: Sync, R: Send>(threads: NonZeroUsize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    // Threads take the items one by one: sizes differ so much that equal shares would leave threads idle.
     let next = AtomicUsize::new(0);
     let take = || {
         let mut done = Vec::new();

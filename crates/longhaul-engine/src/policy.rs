@@ -1,113 +1,113 @@
-//! From what was typed to the numbers that hold for one model.
+//! Derives the numbers that apply to one model from the configuration.
 //!
-//! [`Config`] is what a user typed; [`Policy`] is what the rest of the engine reads: tokens, never shares, with every
-//! default and sentinel gone. Each number remembers in one sentence how it came about, so that `explain` can say it.
-//!
-//! It may use `prices`, `config`, `models` and what is below them.
+//! The user's settings are in [`Config`]. The rest of the engine reads [`Policy`]: token counts instead of
+//! shares, with all defaults and special values resolved. Each value has a sentence about its origin, which
+//! `explain` shows.
 
 use serde_json::Value;
 
-mod check;
-mod reasons;
+mod derivation;
 #[cfg(test)]
 mod tests;
+mod validate;
 
-pub use crate::config::{self, CacheStrategy, CacheTtl, Config, EngineName, Redaction, RedactionRule};
-pub use check::{Invalid, Warning};
-pub use reasons::Derived;
+pub use crate::config::{self, CacheStrategy, CacheTtl, Config, EngineName, RedactionConfig, RedactionRule};
+pub use derivation::DerivedValue;
+pub use validate::{ConfigWarning, InvalidValue};
 
-use check::{in_range, invalid};
-use reasons::Reasons;
+use derivation::Derivation;
+use validate::{check_range, invalid_value};
 
 use crate::Tokens;
 use crate::models::{self, Caching, Model};
-use crate::prices::{self, Prices};
+use crate::prices::{self, ModelPrices};
 
-/// The smallest window that anything sensible can be done with.
-pub const SMALLEST_WINDOW: Tokens = Tokens(4_000);
+/// The smallest context window that Longhaul supports. Chosen by hand: the budgets of a smaller one would be
+/// too small to be useful.
+pub const MIN_WINDOW: Tokens = Tokens(4_000);
 
-/// The safety threshold as a share of the window, where the gateway's configuration states no other.
-const SAFETY: f64 = 0.85;
+/// The safety threshold as a share of the window, unless the gateway's configuration sets another one.
+const SAFETY_SHARE: f64 = 0.85;
 
-/// A window from which no budget needs to be made smaller.
-const ROOMY_WINDOW: Tokens = Tokens(40_000);
+/// The window from which budgets are used in full. In smaller windows they are scaled down. Chosen by hand.
+const FULL_BUDGET_WINDOW: Tokens = Tokens(40_000);
 
-/// The numbers that hold for one model.
+/// The values that apply to one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// The model, with what the user stated about it.
+    /// The model, with the facts that the user stated.
     pub model: Model,
     /// The engine that compacts.
     pub engine: EngineName,
-    /// What a request may hold.
+    /// The largest request in tokens.
     pub window: Tokens,
-    /// The window that the provider enforces. It is larger than `window` where the user states a smaller one for a known model, and
-    /// then the reply needs no room in `window`.
+    /// The context window that the provider enforces, in tokens. It is larger than `window` if the user sets
+    /// a smaller window for a known model. Then the reply needs less room in `window`, or none.
     pub provider_window: Tokens,
-    /// Compaction is due at this many tokens.
+    /// The number of tokens at which a compaction is triggered.
     pub threshold: Tokens,
-    /// Whether the user set the threshold in tokens, so that it gives way to nothing.
+    /// Whether the user set the threshold in tokens. Then it is never raised.
     pub is_threshold_fixed: bool,
-    /// The safety threshold: from here on a request is compacted whatever else was decided.
-    pub safety: Tokens,
-    /// Pruning alone is enough if the result is at most this large.
-    pub goal: Tokens,
-    /// The tail's budget.
+    /// The safety threshold in tokens. From this size on, a request is always compacted.
+    pub safety_threshold: Tokens,
+    /// The size in tokens at which pruning alone is enough and no turn is summarized.
+    pub prune_goal: Tokens,
+    /// The tail's budget in tokens.
     pub tail: Tokens,
-    /// How far one large message or `protect_last` may stretch the tail.
+    /// The largest size of the tail in tokens, if a large message or `protect_last` extends it.
     pub tail_ceiling: Tokens,
-    /// Messages kept at the head, beyond the system prompt.
+    /// The number of messages that are kept at the start, after the system prompt.
     pub protect_first: usize,
-    /// Recent messages kept, up to the tail's ceiling.
+    /// The number of recent messages that are kept, up to the tail's ceiling.
     pub protect_last: usize,
-    /// Recent messages kept whatever their size.
-    pub protect_least: usize,
-    /// What stays beyond that because the user wants it so.
-    pub keep: Keeps,
-    /// Standing wishes for every handover.
+    /// The number of recent messages that are kept whatever their size is.
+    pub protect_min: usize,
+    /// Other things that the user wants to keep.
+    pub user_protections: UserProtections,
+    /// The user's instructions for every checkpoint.
     pub instructions: Option<String>,
-    /// The size of a checkpoint.
+    /// The budget of a checkpoint.
     pub checkpoint: CheckpointBudget,
-    /// Above this, everything outside the protected zone is digested to its minimum.
-    pub digest_all: Tokens,
-    /// Above this even then, the oldest units outside it are dropped.
-    pub drop_oldest: Tokens,
-    /// Results and arguments of at most this many characters are left alone.
-    pub prune_characters: usize,
-    /// The engine that digests tool outputs only.
+    /// The size in tokens above which everything outside the protected zone is shortened as much as possible.
+    pub digest_all_above: Tokens,
+    /// The size in tokens above which, after that, the oldest turns outside the protected zone are removed.
+    pub drop_oldest_above: Tokens,
+    /// The number of characters up to which results and arguments are not pruned.
+    pub prune_above_chars: usize,
+    /// The budgets of the `sacred-zone` engine.
     pub sacred: SacredBudget,
-    /// How the prefix is cached.
+    /// How the prefix of a request is cached.
     pub caching: CachePolicy,
-    /// What the model's tokens cost; nothing where that is not known.
-    pub prices: Option<Prices>,
-    reasons: Vec<Derived>,
+    /// The prices of the model's tokens, if they are known.
+    pub prices: Option<ModelPrices>,
+    reasons: Vec<DerivedValue>,
 }
 
-/// What stays because the user wants it so.
+/// Tool results and messages that are kept because the user wants it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keeps {
-    tools: Vec<String>,
-    /// So many newest messages of the user stay where they are.
-    pub last_users: usize,
+pub struct UserProtections {
+    tool_patterns: Vec<String>,
+    /// The number of newest user messages that stay unchanged.
+    pub last_user_messages: usize,
 }
 
-impl Keeps {
-    /// Whether results of a tool are never shortened.
+impl UserProtections {
+    /// Returns whether the results of a tool are never shortened.
     #[must_use]
-    pub fn tool(&self, name: &str) -> bool {
-        self.tools.iter().any(|pattern| is_like(name.as_bytes(), pattern.as_bytes()))
+    pub fn protects_tool(&self, name: &str) -> bool {
+        self.tool_patterns.iter().any(|pattern| matches_pattern(name.as_bytes(), pattern.as_bytes()))
     }
 
-    /// Whether there is any such tool.
+    /// Returns whether there is any protected tool.
     #[must_use]
-    pub fn any_tool(&self) -> bool {
-        !self.tools.is_empty()
+    pub fn has_tools(&self) -> bool {
+        !self.tool_patterns.is_empty()
     }
 }
 
-/// Whether a name is like a pattern: `*` is any characters, `?` one, and all else itself. Each star is tried once more with one
-/// character more, so that the time is that of both lengths multiplied at most.
-fn is_like(name: &[u8], pattern: &[u8]) -> bool {
+/// Returns whether a name matches a pattern, in which `*` matches any characters and `?` matches one byte.
+/// Only the last star is tried again after a mismatch, so the time is at most the product of both lengths.
+fn matches_pattern(name: &[u8], pattern: &[u8]) -> bool {
     let (mut at, mut of, mut star) = (0, 0, None);
     while at < name.len() {
         match pattern.get(of) {
@@ -132,90 +132,90 @@ fn is_like(name: &[u8], pattern: &[u8]) -> bool {
     pattern[of..].iter().all(|rest| *rest == b'*')
 }
 
-/// The size of a checkpoint, in tokens: a share of what it replaces, between two bounds.
+/// The size of a checkpoint in tokens: a share of the tokens that it replaces, within limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CheckpointBudget {
-    /// The share of the replaced tokens that is aimed at.
-    pub share: f64,
-    /// At least this many tokens,
-    pub least: Tokens,
-    /// at most this many,
-    pub most: Tokens,
-    /// and never more than this share of what it replaces.
-    pub largest_share: f64,
+    /// The share of the replaced tokens that a checkpoint should have.
+    pub target_share: f64,
+    /// The lower limit in tokens.
+    pub min: Tokens,
+    /// The upper limit in tokens.
+    pub max: Tokens,
+    /// The largest share of the replaced tokens. It takes precedence over the lower limit.
+    pub max_share: f64,
 }
 
 impl CheckpointBudget {
-    /// How many tokens the checkpoint for this many replaced tokens may have.
+    /// Returns the number of tokens that a checkpoint may have if it replaces this many tokens.
     #[must_use]
-    pub fn tokens(&self, replaced: Tokens) -> Tokens {
-        let aim = replaced.share(self.share).clamp(self.least, self.most);
-        aim.min(replaced.share(self.largest_share))
+    pub fn for_replaced(&self, replaced: Tokens) -> Tokens {
+        let aim = replaced.share(self.target_share).clamp(self.min, self.max);
+        aim.min(replaced.share(self.max_share))
     }
 }
 
-/// The numbers of the sacred zone, in tokens.
+/// The budgets of the `sacred-zone` engine, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SacredBudget {
-    /// It starts here
+    /// The size of a request at which the engine starts.
     pub trigger: Tokens,
-    /// and is content here.
+    /// The size of a request at which the engine stops.
     pub target: Tokens,
-    /// The newest tokens that are not touched,
+    /// The newest tokens that are never changed.
     pub recent: Tokens,
-    /// at least, when it follows the session,
-    pub recent_least: Tokens,
-    /// and at most.
-    pub recent_most: Tokens,
-    /// Outputs of fewer tokens are left alone.
-    pub min: Tokens,
-    /// An output is digested to this many tokens,
-    pub digest: Tokens,
-    /// or to this share of its size, whichever is more.
+    /// The lower limit of `recent` when it is adapted to the session.
+    pub recent_min: Tokens,
+    /// The upper limit of `recent` when it is adapted to the session.
+    pub recent_max: Tokens,
+    /// The minimum size of an output that is shortened.
+    pub min_output: Tokens,
+    /// The size of the short form of an output.
+    pub digest_tokens: Tokens,
+    /// The size of the short form as a share of the output; the larger of the two sizes applies.
     pub digest_share: f64,
 }
 
-/// How the prefix is cached.
+/// How the prefix of a request is cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// By marks.
-    Marks {
-        /// How long a marked prefix is to live.
+    /// By cache breakpoints in the request.
+    Breakpoints {
+        /// How long a cached prefix should be kept.
         ttl: CacheTtl,
-        /// Where the marks go.
+        /// Where the breakpoints are set.
         strategy: CacheStrategy,
-        /// Shorter prefixes are not marked.
+        /// The smallest prefix that gets a breakpoint, in tokens.
         minimum: Tokens,
     },
-    /// By the provider itself.
+    /// Automatically by the provider.
     Automatic,
-    /// Not, for this reason.
+    /// Not at all, for this reason.
     Off(&'static str),
 }
 
 impl Policy {
-    /// The numbers for this model, with what is worth a second look.
+    /// Derives the policy for a model, with warnings about unusual values.
     ///
     /// # Errors
-    /// The first value of the configuration that cannot be used.
-    pub fn new(config: &Config, model: &Model) -> Result<(Policy, Vec<Warning>), Invalid> {
-        check::ranges(config)?;
-        let stated = Stated::find(config, &model.name);
+    /// Fails with the first value of the configuration that cannot be used.
+    pub fn new(config: &Config, model: &Model) -> Result<(Policy, Vec<ConfigWarning>), InvalidValue> {
+        validate::check_ranges(config)?;
+        let stated = ModelOverrides::find(config, &model.name);
         let known_window = (!model.is_assumed("window")).then_some(model.facts.window);
         let model = stated.apply(model)?;
         let threshold = stated.threshold(config)?;
-        let warnings = check::warnings(config, &threshold);
-        let mut why = Reasons { model: &model, rows: Vec::new() };
+        let warnings = validate::find_warnings(config, &threshold);
+        let mut why = Derivation { model: &model, rows: Vec::new() };
 
-        let window = window(&mut why, &stated)?;
-        let ladder = Ladder::new(&mut why, window);
+        let window = derive_window(&mut why, &stated)?;
+        let ladder = OverflowLimits::new(&mut why, window);
         let is_threshold_fixed = threshold.cap.is_some();
-        let threshold = threshold.tokens(&mut why, config, window, ladder.digest_all);
-        let safety = "the safety threshold where the gateway states no other: 85 % of the window";
-        let safety = why.tokens("safety", window.share(SAFETY), &["window"], safety);
+        let threshold = threshold.tokens(&mut why, config, window, ladder.digest_all_above);
+        let safety = "85 % of the window, unless the gateway sets another safety threshold";
+        let safety = why.record_tokens("safety", window.share(SAFETY_SHARE), &["window"], safety);
         let budgets = Budgets::new(&mut why, config, window, threshold);
-        let sacred = sacred(&mut why, config, window);
-        let caching = caching(&mut why, config);
+        let sacred = derive_sacred_budget(&mut why, config, window);
+        let caching = derive_cache_policy(&mut why, config);
         let reasons = why.rows;
 
         let compression = &config.compression;
@@ -225,55 +225,59 @@ impl Policy {
             provider_window: known_window.unwrap_or(window).max(window),
             threshold,
             is_threshold_fixed,
-            safety,
-            goal: budgets.goal,
+            safety_threshold: safety,
+            prune_goal: budgets.prune_goal,
             tail: budgets.tail,
             tail_ceiling: budgets.tail_ceiling,
             protect_first: compression.protect_first_n,
             protect_last: compression.protect_last_n,
-            protect_least: 3,
-            keep: Keeps { tools: compression.keep_tools.clone(), last_users: compression.keep_last_users },
+            protect_min: 3,
+            user_protections: UserProtections {
+                tool_patterns: compression.keep_tools.clone(),
+                last_user_messages: compression.keep_last_users,
+            },
             instructions: compression.instructions.clone().filter(|wishes| !wishes.trim().is_empty()),
             checkpoint: budgets.checkpoint,
-            digest_all: ladder.digest_all,
-            drop_oldest: ladder.drop_oldest,
-            prune_characters: 200,
+            digest_all_above: ladder.digest_all_above,
+            drop_oldest_above: ladder.drop_oldest_above,
+            prune_above_chars: 200,
             sacred,
             caching,
-            prices: prices::stated(config, &model.name),
+            prices: prices::find_with_config(config, &model.name),
             reasons,
             model,
         };
         Ok((policy, warnings))
     }
 
-    /// The same policy for a compaction that is made early, at fewer tokens than the threshold: what it may leave is less in
-    /// proportion, or there would be little to gain.
+    /// Returns the policy for a compaction that runs early, at fewer tokens than the threshold. Its budgets
+    /// are smaller in proportion, because otherwise the compaction would gain little.
     #[must_use]
-    pub fn early(&self, tokens: Tokens) -> Self {
+    pub fn for_early_compaction(&self, tokens: Tokens) -> Self {
         let early = u128::from(tokens.min(self.threshold).number());
         let threshold = u128::from(self.threshold.number().max(1));
         let in_proportion = |budget: Tokens| Tokens((u128::from(budget.number()) * early / threshold) as u64);
         Self {
-            goal: in_proportion(self.goal),
+            prune_goal: in_proportion(self.prune_goal),
             tail: in_proportion(self.tail),
             tail_ceiling: in_proportion(self.tail_ceiling),
             ..self.clone()
         }
     }
 
-    /// The prices of the model itself. Those of another model, which is only the nearest on the list, are good enough to weigh one way
-    /// against another, but not to say what was paid.
+    /// Returns the prices, unless they are those of a similar model. Such prices are good enough to compare
+    /// two options, but not to report what was paid.
     #[must_use]
-    pub fn known_prices(&self) -> Option<&Prices> {
+    pub fn known_prices(&self) -> Option<&ModelPrices> {
         self.prices.as_ref().filter(|prices| !prices.nearest)
     }
 
-    /// The tokens of `window` that have to stay free for a reply of this length: as much as is asked for and the model can give,
-    /// less what the provider's own window holds beyond `window`. None where the provider counts the reply apart, or where the
-    /// reply alone would fill the window, which no compaction can change.
+    /// Returns the tokens of `window` that must stay free for a reply of the requested length. This is the
+    /// requested length, limited by the model's maximum, minus the tokens by which the provider's window
+    /// exceeds `window`. It is zero if the provider counts the reply separately, or if the reply alone would
+    /// fill the window, which no compaction can change.
     #[must_use]
-    pub fn reply_room(&self, asked: Option<u64>) -> Tokens {
+    pub fn reply_reserve(&self, asked: Option<u64>) -> Tokens {
         let facts = &self.model.facts;
         let asked = asked.map_or(Tokens::ZERO, Tokens);
         let reply = if self.model.is_assumed("max_output") { asked } else { asked.min(facts.max_output) };
@@ -281,45 +285,48 @@ impl Policy {
         if facts.input_limit.is_none() && room < self.window { room } else { Tokens::ZERO }
     }
 
-    /// The threshold for a request of which so many tokens cannot be removed by any compaction: it gives way to a large minimum
-    /// size, so that a session does not have to be compacted on every turn. It is at least the minimum size plus a third of the
-    /// rest of the window, but this never raises it above the safety threshold minus the reply. A threshold that the user set in
-    /// tokens does not give way.
+    /// Returns the threshold for a request of which `minimum` tokens cannot be removed by any compaction. A
+    /// large minimum size raises the threshold, so that a session is not compacted on every turn. The
+    /// threshold is then at least the minimum size plus a third of the rest of the window, but it is never
+    /// raised above the safety threshold minus the reply. A threshold that the user set in tokens is not
+    /// raised.
     #[must_use]
-    pub fn threshold_over(&self, threshold: Tokens, minimum: Tokens, reply: Tokens) -> Tokens {
-        if self.is_threshold_fixed { threshold } else { self.least_threshold(minimum, reply).max(threshold) }
+    pub fn threshold_for(&self, threshold: Tokens, minimum: Tokens, reply: Tokens) -> Tokens {
+        if self.is_threshold_fixed { threshold } else { self.min_threshold(minimum, reply).max(threshold) }
     }
 
-    /// The lowest threshold that leaves a session of this minimum size room to grow between two compactions.
+    /// Returns the lowest threshold that leaves a session with this minimum size room to grow between two
+    /// compactions.
     #[must_use]
-    pub fn least_threshold(&self, minimum: Tokens, reply: Tokens) -> Tokens {
-        (minimum + (self.window - minimum) / 3).min(self.safety - reply)
+    pub fn min_threshold(&self, minimum: Tokens, reply: Tokens) -> Tokens {
+        (minimum + (self.window - minimum) / 3).min(self.safety_threshold - reply)
     }
 
-    /// Every derived number and how it came about, in the order they were derived.
+    /// Returns every derived value with its reason, in the order of derivation.
     #[must_use]
-    pub fn explain(&self) -> &[Derived] {
+    pub fn explain(&self) -> &[DerivedValue] {
         &self.reasons
     }
 }
 
-/// What the user stated about one model, in every row that matches it: the most specific one comes first.
-struct Stated<'c>(Vec<(&'c str, &'c config::ModelOverride)>);
+/// The user's settings for one model, from every pattern that matches its name; the most specific pattern is
+/// first.
+struct ModelOverrides<'c>(Vec<(&'c str, &'c config::ModelOverride)>);
 
-impl<'c> Stated<'c> {
+impl<'c> ModelOverrides<'c> {
     fn find(config: &'c Config, name: &str) -> Self {
-        let patterns = models::matching(config.models.keys().map(String::as_str), name);
-        Stated(
+        let patterns = models::matching_patterns(config.models.keys().map(String::as_str), name);
+        ModelOverrides(
             patterns.into_iter().filter_map(|pattern| Some((pattern, config.models.get(pattern)?))).collect(),
         )
     }
 
-    /// What the most specific row that states it says, and the key where it says so.
+    /// Returns a value from the most specific pattern that sets it, with its configuration key.
     fn get<T>(&self, key: &str, field: impl Fn(&config::ModelOverride) -> Option<T>) -> Option<(T, String)> {
         self.0.iter().find_map(|(pattern, row)| Some((field(row)?, format!("models.{pattern}.{key}"))))
     }
 
-    fn apply(&self, model: &Model) -> Result<Model, Invalid> {
+    fn apply(&self, model: &Model) -> Result<Model, InvalidValue> {
         let mut model = model.clone();
         for (pattern, row) in self.0.iter().rev() {
             let mut facts = row.capabilities.clone();
@@ -327,14 +334,14 @@ impl<'c> Stated<'c> {
                 facts.insert("window".to_owned(), length.number().into());
                 facts.insert("input_limit".to_owned(), Value::Null);
             }
-            let refused = |problem| invalid(&format!("models.{pattern}.capabilities"), problem);
-            model = model.with(&facts).map_err(refused)?;
+            let refused = |problem| invalid_value(&format!("models.{pattern}.capabilities"), problem);
+            model = model.with_stated_facts(&facts).map_err(refused)?;
         }
         Ok(model)
     }
 
-    /// The threshold in force for the model, checked.
-    fn threshold(&self, config: &Config) -> Result<Threshold, Invalid> {
+    /// Returns the checked threshold settings for the model.
+    fn threshold(&self, config: &Config) -> Result<ThresholdSetting, InvalidValue> {
         let general = &config.compression;
         let (share, key) = self
             .get("threshold", |row| row.threshold)
@@ -342,113 +349,108 @@ impl<'c> Stated<'c> {
         let (cap, cap_key) = self
             .get("threshold_tokens", |row| row.threshold_tokens.map(Some))
             .unwrap_or_else(|| (general.threshold_tokens, "compression.threshold_tokens".to_owned()));
-        in_range(&key, share, 0.0, 1.0)?;
+        check_range(&key, share, 0.0, 1.0)?;
         if cap == Some(Tokens::ZERO) {
-            return Err(invalid(&cap_key, "0 must be at least 1, or left out".to_owned()));
+            return Err(invalid_value(&cap_key, "0 must be at least 1, or left out".to_owned()));
         }
-        Ok(Threshold { share, key, cap, cap_key })
+        Ok(ThresholdSetting { share, key, cap, cap_key })
     }
 }
 
-/// The threshold in force for a model, before its window is known.
-struct Threshold {
+/// The threshold settings for a model, before its window is known.
+struct ThresholdSetting {
     share: f64,
     key: String,
     cap: Option<Tokens>,
     cap_key: String,
 }
 
-impl Threshold {
-    fn tokens(&self, why: &mut Reasons, config: &Config, window: Tokens, most: Tokens) -> Tokens {
+impl ThresholdSetting {
+    fn tokens(&self, why: &mut Derivation, config: &Config, window: Tokens, most: Tokens) -> Tokens {
         let by_share = window.share(self.share);
         let capped = by_share.min(self.cap.unwrap_or(by_share));
         let floor = config.compression.threshold_floor.unwrap_or_default().min(most);
-        let mut text = format!("{} of the window ({})", percent(self.share), self.key);
+        let mut text = format!("{} of the window ({})", format_percent(self.share), self.key);
         if capped < by_share {
             text.push_str(", capped by ");
             text.push_str(&self.cap_key);
         }
         if capped < floor {
-            text.push_str(", lifted by compression.threshold_floor");
+            text.push_str(", raised by compression.threshold_floor");
         }
-        why.tokens("threshold", capped.max(floor), &["window"], text)
+        why.record_tokens("threshold", capped.max(floor), &["window"], text)
     }
 }
 
-/// Where the window is about to overflow, and more is done than the policy would like.
-struct Ladder {
-    digest_all: Tokens,
-    drop_oldest: Tokens,
+/// The sizes from which stronger measures apply, because the window is about to overflow.
+struct OverflowLimits {
+    digest_all_above: Tokens,
+    drop_oldest_above: Tokens,
 }
 
-impl Ladder {
-    fn new(why: &mut Reasons, window: Tokens) -> Self {
+impl OverflowLimits {
+    fn new(why: &mut Derivation, window: Tokens) -> Self {
         let window_only: &[&str] = &["window"];
         let longest = why.model.facts.max_output;
         let (room, reason) = if why.model.facts.input_limit.is_some() {
-            (Tokens::ZERO, "none needed: the host counts the reply apart from the input")
+            (Tokens::ZERO, "zero: the host counts the reply separately from the input")
         } else {
             (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
         };
-        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
-        let digest_all =
-            "90 % of the window less the reply's room; above it everything unprotected is digested";
-        let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
-        let drop_oldest = "95 % of the window less the reply's room; above it the oldest steps are removed";
-        let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
-        Self { digest_all, drop_oldest }
+        let room = why.record_tokens("reply_room", room, &["window", "max_output"], reason);
+        let digest_all = "90 % of the window minus the reply's share; above it everything unprotected is shortened";
+        let digest_all = why.record_tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
+        let drop_oldest = "95 % of the window minus the reply's share; above it the oldest turns are removed";
+        let drop_oldest = why.record_tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
+        Self { digest_all_above: digest_all, drop_oldest_above: drop_oldest }
     }
 }
 
-/// What follows from the window and the threshold.
+/// The budgets that follow from the window and the threshold.
 struct Budgets {
-    goal: Tokens,
+    prune_goal: Tokens,
     tail: Tokens,
     tail_ceiling: Tokens,
     checkpoint: CheckpointBudget,
 }
 
 impl Budgets {
-    fn new(why: &mut Reasons, config: &Config, window: Tokens, threshold: Tokens) -> Self {
+    fn new(why: &mut Derivation, config: &Config, window: Tokens, threshold: Tokens) -> Self {
         let window_only: &[&str] = &["window"];
         let ratio = config.compression.target_ratio;
-        let goal = why.tokens(
+        let goal = why.record_tokens(
             "goal",
             threshold / 2,
             window_only,
-            "half the threshold; pruning down to it is enough",
+            "half the threshold; if shortening reaches it, \
+                 nothing is summarized",
         );
         let tail = threshold.share(ratio);
         let tail =
-            why.tokens("tail", tail, window_only, format!("threshold × {ratio} (compression.target_ratio)"));
+            why.record_tokens("tail", tail, window_only, format!("threshold × {ratio} (compression.target_ratio)"));
         let ceiling = "1.5 × the tail, so that one large message stays whole";
-        let tail_ceiling = why.tokens("tail_ceiling", tail.share(1.5), window_only, ceiling);
+        let tail_ceiling = why.record_tokens("tail_ceiling", tail.share(1.5), window_only, ceiling);
 
-        // A handover needs 1,000 to 3,000 tokens however small the window is, as long as there is room for them.
-        let most =
-            window.share(0.05).max(window.share(0.125).min(Tokens(3_000))).clamp(Tokens(400), Tokens(12_000));
-        let bounds =
-            "5 % of the window, or up to 3,000 tokens in an eighth of it; at least 400 and at most 12,000";
-        let most = why.tokens("checkpoint_most", most, window_only, bounds);
-        let least = "2,000, or the most where that is less";
-        let least = why.tokens("checkpoint_least", most.min(Tokens(2_000)), window_only, least);
-        let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25 };
-        Budgets { goal, tail, tail_ceiling, checkpoint }
+        // A useful checkpoint needs 1,000 to 3,000 tokens in any window, if there is room for them.
+        let most = window.share(0.05).max(window.share(0.125).min(Tokens(3_000))).clamp(Tokens(400), Tokens(12_000));
+        let bounds = "5 % of the window, or up to 3,000 tokens in an eighth of it; at least 400 and at most 12,000";
+        let most = why.record_tokens("checkpoint_most", most, window_only, bounds);
+        let least = "2,000, or the maximum if that is less";
+        let least = why.record_tokens("checkpoint_least", most.min(Tokens(2_000)), window_only, least);
+        let checkpoint = CheckpointBudget { target_share: 0.20, min: least, max: most, max_share: 0.25 };
+        Budgets { prune_goal: goal, tail, tail_ceiling, checkpoint }
     }
 }
 
-fn window(why: &mut Reasons, stated: &Stated) -> Result<Tokens, Invalid> {
+fn derive_window(why: &mut Derivation, stated: &ModelOverrides) -> Result<Tokens, InvalidValue> {
     let Model { row, facts, .. } = why.model;
     let window = facts.input_window();
     let typed = stated.get("context_length", |row| row.context_length).map(|(_, key)| key);
-    if window < SMALLEST_WINDOW {
+    if window < MIN_WINDOW {
         let key = typed.unwrap_or_else(|| "models".to_owned());
-        let problem = format!(
-            "a window of {} tokens is too small; the smallest is {}",
-            window.number(),
-            SMALLEST_WINDOW.number()
-        );
-        return Err(invalid(&key, problem));
+        let problem =
+            format!("a window of {} tokens is too small; the smallest is {}", window.number(), MIN_WINDOW.number());
+        return Err(invalid_value(&key, problem));
     }
     let reason = match (typed, row, facts.input_limit) {
         (Some(key), ..) => key,
@@ -458,52 +460,61 @@ fn window(why: &mut Reasons, stated: &Stated) -> Result<Tokens, Invalid> {
         (None, Some(row), None) => format!("model table, row {row}"),
         (None, None, _) => "no row of the model table matches the name".to_owned(),
     };
-    Ok(why.tokens("window", window, &["window"], reason))
+    Ok(why.record_tokens("window", window, &["window"], reason))
 }
 
-fn sacred(why: &mut Reasons, config: &Config, window: Tokens) -> SacredBudget {
+fn derive_sacred_budget(why: &mut Derivation, config: &Config, window: Tokens) -> SacredBudget {
     let window_only: &[&str] = &["window"];
     let zone = &config.sacred_zone;
-    let trigger = format!("{} of the window (sacred_zone.trigger)", percent(zone.trigger));
-    let trigger = why.tokens("sacred_trigger", window.share(zone.trigger), window_only, trigger);
-    let target = format!("{} of the window (sacred_zone.target)", percent(zone.target));
-    let target = why.tokens("sacred_target", window.share(zone.target), window_only, target);
+    let trigger = format!("{} of the window (sacred_zone.trigger)", format_percent(zone.trigger));
+    let trigger = why.record_tokens("sacred_trigger", window.share(zone.trigger), window_only, trigger);
+    let target = format!("{} of the window (sacred_zone.target)", format_percent(zone.target));
+    let target = why.record_tokens("sacred_target", window.share(zone.target), window_only, target);
 
     let recent = zone.recent_tokens.min(target / 2);
     let (recent_least, recent_most) =
         if zone.adaptive { (recent / 2, (recent + recent).min(target / 2)) } else { (recent, recent) };
     let reason = "sacred_zone.recent_tokens, at most half the target";
-    let recent = why.tokens("sacred_recent", recent, window_only, reason);
-    let reason = if zone.adaptive { "half of that, where turns stand alone" } else { "not adaptive" };
-    let recent_least = why.tokens("sacred_recent_least", recent_least, window_only, reason);
+    let recent = why.record_tokens("sacred_recent", recent, window_only, reason);
+    let reason = if zone.adaptive { "half of that, if turns are independent" } else { "not adaptive" };
+    let recent_least = why.record_tokens("sacred_recent_least", recent_least, window_only, reason);
     let reason = if zone.adaptive {
-        "twice that, where turns refer back, at most half the target"
+        "twice that, if turns refer to earlier ones, at most half the target"
     } else {
         "not adaptive"
     };
-    let recent_most = why.tokens("sacred_recent_most", recent_most, window_only, reason);
+    let recent_most = why.record_tokens("sacred_recent_most", recent_most, window_only, reason);
 
-    let reason = "sacred_zone.min_tokens, less in proportion in windows under 40,000";
+    let reason = "sacred_zone.min_tokens, scaled down in windows under 40,000";
     let min =
-        why.tokens("sacred_min", in_proportion(zone.min_tokens, window, Tokens(100)), window_only, reason);
-    let reason = "sacred_zone.digest_tokens, less in proportion in windows under 40,000";
-    let digest = why.tokens(
+        why.record_tokens("sacred_min", scale_to_window(zone.min_tokens, window, Tokens(100)), window_only, reason);
+    let reason = "sacred_zone.digest_tokens, scaled down in windows under 40,000";
+    let digest = why.record_tokens(
         "sacred_digest",
-        in_proportion(zone.digest_tokens, window, Tokens(40)),
+        scale_to_window(zone.digest_tokens, window, Tokens(40)),
         window_only,
         reason,
     );
-    SacredBudget { trigger, target, recent, recent_least, recent_most, min, digest, digest_share: 0.05 }
+    SacredBudget {
+        trigger,
+        target,
+        recent,
+        recent_min: recent_least,
+        recent_max: recent_most,
+        min_output: min,
+        digest_tokens: digest,
+        digest_share: 0.05,
+    }
 }
 
-fn caching(why: &mut Reasons, config: &Config) -> CachePolicy {
+fn derive_cache_policy(why: &mut Derivation, config: &Config) -> CachePolicy {
     let caching = &config.prompt_caching;
     let facts = &why.model.facts;
     let policy = match (caching.enabled, facts.caching) {
         (false, _) => CachePolicy::Off("prompt_caching.enabled is false"),
         (true, Caching::None) => CachePolicy::Off("no cache is known for this model"),
         (true, Caching::Automatic) => CachePolicy::Automatic,
-        (true, Caching::Marks) => CachePolicy::Marks {
+        (true, Caching::Breakpoints) => CachePolicy::Breakpoints {
             ttl: caching.cache_ttl,
             strategy: caching.strategy,
             minimum: facts.cache_minimum,
@@ -511,27 +522,27 @@ fn caching(why: &mut Reasons, config: &Config) -> CachePolicy {
     };
     let (value, reason) = match &policy {
         CachePolicy::Off(reason) => ("off", *reason),
-        CachePolicy::Automatic => ("automatic", "the provider caches prefixes by itself, without marks"),
-        CachePolicy::Marks { .. } => ("marks", "the provider caches up to the marks in a request"),
+        CachePolicy::Automatic => ("automatic", "the provider caches prefixes automatically"),
+        CachePolicy::Breakpoints { .. } => ("marks", "the provider caches up to the cache breakpoints in a request"),
     };
-    why.note("caching", value.into(), &["caching"], reason);
-    if let CachePolicy::Marks { ttl, minimum, .. } = policy {
-        why.note("cache_ttl", serde_json::json!(ttl), &[], "prompt_caching.cache_ttl");
-        let reason = "shorter prefixes are not cached, so they are not marked";
-        why.tokens("cache_minimum", minimum, &["cache_minimum"], reason);
+    why.record("caching", value.into(), &["caching"], reason);
+    if let CachePolicy::Breakpoints { ttl, minimum, .. } = policy {
+        why.record("cache_ttl", serde_json::json!(ttl), &[], "prompt_caching.cache_ttl");
+        let reason = "shorter prefixes are not cached, so they get no cache breakpoint";
+        why.record_tokens("cache_minimum", minimum, &["cache_minimum"], reason);
     }
     policy
 }
 
-/// A budget made for roomy windows, smaller in a small one.
-fn in_proportion(budget: Tokens, window: Tokens, least: Tokens) -> Tokens {
-    if window >= ROOMY_WINDOW {
+/// Scales a budget down if the window is smaller than [`FULL_BUDGET_WINDOW`], but not below `least`.
+fn scale_to_window(budget: Tokens, window: Tokens, least: Tokens) -> Tokens {
+    if window >= FULL_BUDGET_WINDOW {
         return budget;
     }
-    budget.share(window.number() as f64 / ROOMY_WINDOW.number() as f64).max(least).min(budget)
+    budget.share(window.number() as f64 / FULL_BUDGET_WINDOW.number() as f64).max(least).min(budget)
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     let percent = (share * 1000.0).round() / 10.0;
     format!("{percent} %")
 }

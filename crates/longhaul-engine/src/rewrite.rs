@@ -1,118 +1,119 @@
-//! What changes in a body, as splices: sorted, disjoint, everything else copied.
+//! Changes a request body by splices. They are sorted and do not overlap, and all other bytes are copied.
 //!
-//! Whoever changes a body (the ledger, the cache marks) says it in [`Edit`]s; [`Rewrite::new`] turns them into splices once, so that commas, escapes and
-//! overlaps are dealt with in one place. A rewrite has an inverse, which gives back the very bytes.
-//!
-//! It may use `transcript` and what is below it.
+//! Code that changes a body, such as the ledger and the cache breakpoints, describes the changes as
+//! [`Edit`]s. [`Rewrite::new`] turns them into splices, so commas, escapes and overlaps are handled in one
+//! place. Every rewrite has an inverse that restores the original bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::json::{NotJson, Scanner, Span, escape};
-use crate::transcript::{ArrayId, ElementId, Form, TextSpan, Transcript};
+use crate::json::{JsonError, Scanner, Span, escape};
+use crate::transcript::{ArrayId, ElementId, TextEncoding, TextSpan, Transcript};
 
-/// One change that is wanted.
+/// One change to a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Other text in the place of a block's text, in the form that it has there.
+    /// Replaces the text of a block. The new text is encoded like the old one.
     Text {
-        /// What is replaced.
+        /// The text to replace.
         text: TextSpan,
-        /// The new text; for [`Form::Json`] a JSON value.
+        /// The new text. For [`TextEncoding::Json`] it must be a JSON value.
         with: String,
     },
-    /// An element out of its array. The last block of a message takes the message with it.
+    /// Removes an element from its array. Removing the last block of a message removes the message too.
     Remove(ElementId),
-    /// A JSON value into an array, before the element with this index or, with the array's length, at its end.
+    /// Inserts a JSON value into an array.
     Insert {
-        /// Where.
+        /// The element before which the value is inserted. The index is the length of the array to insert at
+        /// its end.
         before: ElementId,
-        /// What.
+        /// The value to insert.
         json: String,
     },
-    /// Another JSON value in the place of an element.
+    /// Replaces an element of an array by another JSON value.
     Replace {
-        /// Which.
+        /// The element to replace.
         element: ElementId,
-        /// What.
+        /// The new value.
         json: String,
     },
-    /// A field of an object: its value is replaced, or the field is added at the end.
+    /// Sets a field of an object: replaces its value, or adds the field at the end of the object.
     Set {
-        /// The object.
+        /// The span of the object.
         object: Span,
-        /// The field.
+        /// The name of the field.
         key: &'static str,
-        /// Its value.
+        /// The new value of the field.
         json: String,
     },
-    /// A field out of an object; nothing where there is none.
+    /// Removes a field from an object. Does nothing if there is no such field.
     Unset {
-        /// The object.
+        /// The span of the object.
         object: Span,
-        /// The field.
+        /// The name of the field.
         key: &'static str,
     },
 }
 
-/// Why edits cannot become a rewrite. Each is a mistake of the caller's, never of the body's.
+/// The reason why edits cannot become a rewrite. Apart from `Cancelled`, each is an error of the caller,
+/// never of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// Two edits want the same bytes.
+pub enum RewriteError {
+    /// Two edits change the same bytes.
     Conflict(Span, Span),
-    /// The text has half a surrogate pair in it and is never edited.
+    /// The text contains an unpaired surrogate, and such a text is never edited.
     Damaged(Span),
-    /// What is to be put into the body is not JSON.
-    NotJson(NotJson),
-    /// Whoever asked for it has no more use for it.
-    Stopped,
+    /// A new value is not JSON.
+    NotJson(JsonError),
+    /// The work was cancelled because its result is no longer needed.
+    Cancelled,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RewriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(a, b) => {
-                write!(f, "two edits want the same bytes: {:?} and {:?}", a.range(), b.range())
+                write!(f, "two edits change the same bytes: {:?} and {:?}", a.range(), b.range())
             }
             Self::Damaged(at) => write!(f, "the text at {:?} is damaged and is never edited", at.range()),
             Self::NotJson(error) => write!(f, "a new value is {error}"),
-            Self::Stopped => f.write_str("it took too long and was stopped"),
+            Self::Cancelled => f.write_str("it took too long and was cancelled"),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RewriteError {}
 
-impl From<NotJson> for Refused {
-    fn from(error: NotJson) -> Self {
+impl From<JsonError> for RewriteError {
+    fn from(error: JsonError) -> Self {
         Self::NotJson(error)
     }
 }
 
-/// Splices over one body.
+/// A list of splices for one body, sorted and without overlaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rewrite {
     splices: Vec<Splice>,
 }
 
-/// Other bytes in the place of some.
+/// A replacement of some bytes of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Splice {
-    /// What goes.
+    /// The bytes that are replaced.
     pub at: Span,
-    /// What comes.
+    /// The new bytes.
     pub with: String,
 }
 
 impl Rewrite {
-    /// Turns edits into splices. An edit inside something that another edit removes goes with it.
-    pub fn new(transcript: &Transcript<'_>, edits: Vec<Edit>) -> Result<Self, Refused> {
-        let mut planned = Planned::default();
+    /// Turns edits into splices. An edit inside an element that another edit removes has no effect.
+    pub fn new(transcript: &Transcript<'_>, edits: Vec<Edit>) -> Result<Self, RewriteError> {
+        let mut planned = GroupedEdits::default();
         for edit in edits {
             planned.add(transcript, edit)?;
         }
-        planned.cascade(transcript);
-        let gone = outermost(planned.gone(transcript));
+        planned.remove_emptied_messages(transcript);
+        let gone = outermost(planned.removed_spans(transcript));
         let goes = |at: Span| {
             let before = gone.partition_point(|g| g.start <= at.start);
             before > 0 && gone[before - 1].contains(at)
@@ -130,12 +131,12 @@ impl Rewrite {
         }
         splices.sort_by_key(|s| (s.at.start, s.at.end));
         match splices.windows(2).find(|pair| pair[0].at.end > pair[1].at.start) {
-            Some(pair) => Err(Refused::Conflict(pair[0].at, pair[1].at)),
+            Some(pair) => Err(RewriteError::Conflict(pair[0].at, pair[1].at)),
             None => Ok(Self { splices }),
         }
     }
 
-    /// The body with the changes made. All other bytes are copied.
+    /// Returns the changed body. All bytes outside the splices are copied.
     #[must_use]
     pub fn apply(&self, body: &str) -> String {
         let grown: usize = self.splices.iter().map(|s| s.with.len()).sum();
@@ -151,7 +152,7 @@ impl Rewrite {
         out
     }
 
-    /// The rewrite of the result that gives back `body`.
+    /// Returns the rewrite that turns the changed body back into `body`.
     #[must_use]
     pub fn inverse(&self, body: &str) -> Self {
         let mut shift = 0isize;
@@ -163,49 +164,49 @@ impl Rewrite {
         Self { splices: splices.collect() }
     }
 
-    /// The splices, in the order of the body.
+    /// Returns the splices, in the order of the body.
     #[must_use]
     pub fn splices(&self) -> &[Splice] {
         &self.splices
     }
 
-    /// Whether nothing changes.
+    /// Returns whether the rewrite changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.splices.is_empty()
     }
 }
 
-/// Edits, sorted by what they touch.
+/// Edits, grouped by the array or object that they change.
 #[derive(Default)]
-struct Planned {
+struct GroupedEdits {
     splices: Vec<Splice>,
-    arrays: BTreeMap<ArrayId, Change>,
-    objects: BTreeMap<Span, Fields>,
+    arrays: BTreeMap<ArrayId, ListChange>,
+    objects: BTreeMap<Span, FieldChanges>,
 }
 
-impl Planned {
-    fn add(&mut self, transcript: &Transcript<'_>, edit: Edit) -> Result<(), Refused> {
+impl GroupedEdits {
+    fn add(&mut self, transcript: &Transcript<'_>, edit: Edit) -> Result<(), RewriteError> {
         match edit {
             Edit::Text { text, with } => {
-                let with = match text.form {
-                    Form::String | Form::JsonInString => escape(&with),
-                    Form::Json => valid(with)?,
-                    Form::Damaged => return Err(Refused::Damaged(text.at)),
+                let with = match text.encoding {
+                    TextEncoding::String | TextEncoding::JsonInString => escape(&with),
+                    TextEncoding::Json => validate_json(with)?,
+                    TextEncoding::Damaged => return Err(RewriteError::Damaged(text.at)),
                 };
                 self.splices.push(Splice { at: text.at, with });
             }
             Edit::Replace { element, json } => {
-                self.splices.push(Splice { at: transcript.span_of(element), with: valid(json)? });
+                self.splices.push(Splice { at: transcript.span_of(element), with: validate_json(json)? });
             }
             Edit::Remove(ElementId { array, index }) => {
-                self.arrays.entry(array).or_default().gone.insert(index);
+                self.arrays.entry(array).or_default().removed.insert(index);
             }
             Edit::Insert { before: ElementId { array, index }, json } => {
-                self.arrays.entry(array).or_default().new.entry(index).or_default().push(valid(json)?);
+                self.arrays.entry(array).or_default().inserted.entry(index).or_default().push(validate_json(json)?);
             }
             Edit::Set { object, key, json } => {
-                let value = Some(valid(json)?);
+                let value = Some(validate_json(json)?);
                 self.objects.entry(object).or_default().changes.push((key, value));
             }
             Edit::Unset { object, key } => self.objects.entry(object).or_default().changes.push((key, None)),
@@ -213,68 +214,65 @@ impl Planned {
         Ok(())
     }
 
-    /// Removes the messages whose content is all removed.
-    fn cascade(&mut self, transcript: &Transcript<'_>) {
-        let emptied = |id: ArrayId, change: &Change| {
+    /// Removes the messages whose blocks are all removed.
+    fn remove_emptied_messages(&mut self, transcript: &Transcript<'_>) {
+        let emptied = |id: ArrayId, change: &ListChange| {
             let array = transcript.arrays.array(id);
-            let all_gone = change.gone.len() == array.range().len() && change.new.is_empty();
+            let all_gone = change.removed.len() == array.range().len() && change.inserted.is_empty();
             array.owner.filter(|_| all_gone && array.is_message_content)
         };
-        let owners: Vec<ElementId> =
-            self.arrays.iter().filter_map(|(id, change)| emptied(*id, change)).collect();
+        let owners: Vec<ElementId> = self.arrays.iter().filter_map(|(id, change)| emptied(*id, change)).collect();
         for ElementId { array, index } in owners {
-            self.arrays.entry(array).or_default().gone.insert(index);
+            self.arrays.entry(array).or_default().removed.insert(index);
         }
     }
 
-    /// Where the elements are that go.
-    fn gone(&self, transcript: &Transcript<'_>) -> Vec<Span> {
-        let ids = self
-            .arrays
-            .iter()
-            .flat_map(|(&array, change)| change.gone.iter().map(move |&index| (array, index)));
+    /// Returns the spans of all removed elements.
+    fn removed_spans(&self, transcript: &Transcript<'_>) -> Vec<Span> {
+        let ids =
+            self.arrays.iter().flat_map(|(&array, change)| change.removed.iter().map(move |&index| (array, index)));
         ids.map(|(array, index)| transcript.span_of(ElementId { array, index })).collect()
     }
 }
 
-fn valid(json: String) -> Result<String, NotJson> {
+fn validate_json(json: String) -> Result<String, JsonError> {
     let mut scanner = Scanner::new(&json);
-    scanner.value()?;
-    scanner.end()?;
+    scanner.skip_value()?;
+    scanner.expect_end()?;
     Ok(json)
 }
 
-/// What happens to the elements of one array, or to the members of one object.
+/// The elements that are removed from or inserted into one array, or the same for the members of one object.
 #[derive(Default)]
-struct Change {
-    gone: BTreeSet<u32>,
-    /// What comes, by the index before which it comes.
-    new: BTreeMap<u32, Vec<String>>,
+struct ListChange {
+    removed: BTreeSet<u32>,
+    /// The inserted values, by the index of the element before which they are inserted.
+    inserted: BTreeMap<u32, Vec<String>>,
 }
 
-impl Change {
-    /// The splices between the elements that stay. The bytes between two neighbours that both stay are not touched, and a
-    /// new element is set off the way the others are.
+impl ListChange {
+    /// Returns the splices for this list. The bytes between two neighbors that both stay are not changed, and
+    /// a new element is separated like the existing ones.
     fn splices(&self, body: &str, inside: Span, elements: &[Span]) -> Vec<Splice> {
         let separator = match elements {
             [first, second, ..] => &body[first.range().end..second.range().start],
             _ => ",",
         };
         let count = elements.len() as u32;
-        let stays: Vec<u32> = (0..count).filter(|i| !self.gone.contains(i)).collect();
+        let stays: Vec<u32> = (0..count).filter(|i| !self.removed.contains(i)).collect();
         let mut splices = Vec::new();
         let mut previous: Option<u32> = None;
         for next in stays.iter().copied().map(Some).chain([None]) {
             let first = previous.map_or(0, |p| p + 1);
             let new: Vec<&str> = self
-                .new
+                .inserted
                 .range(first..=next.unwrap_or(count))
                 .flat_map(|(_, new)| new)
                 .map(String::as_str)
                 .collect();
             let removed = next.unwrap_or(count) - first;
             if removed > 0 || !new.is_empty() {
-                splices.push(gap(inside, elements, separator, (previous, next), &new.join(separator)));
+                splices.push(replace_gap(inside, elements, separator, (previous, next), &new.join(separator)));
             }
             previous = next;
         }
@@ -282,8 +280,8 @@ impl Change {
     }
 }
 
-/// Replaces what stands between two elements that stay (or an end of the list) by `new`.
-fn gap(
+/// Replaces everything between two elements that stay, or between one and an end of the list, by `new`.
+fn replace_gap(
     inside: Span,
     elements: &[Span],
     separator: &str,
@@ -294,10 +292,8 @@ fn gap(
     let last = elements.len() as u32;
     match between {
         (None, None) => {
-            let all = elements
-                .first()
-                .zip(elements.last())
-                .map(|(first, last)| Span { start: first.start, end: last.end });
+            let all =
+                elements.first().zip(elements.last()).map(|(first, last)| Span { start: first.start, end: last.end });
             let at = all.unwrap_or(Span { start: inside.start + 1, end: inside.start + 1 });
             Splice { at, with: new.to_owned() }
         }
@@ -316,35 +312,35 @@ fn gap(
     }
 }
 
-/// What happens to the fields of one object.
+/// The fields that are set or removed in one object; `None` removes a field.
 #[derive(Default)]
-struct Fields {
+struct FieldChanges {
     changes: Vec<(&'static str, Option<String>)>,
 }
 
-impl Fields {
-    fn splices(self, body: &str, object: Span) -> Result<Vec<Splice>, Refused> {
+impl FieldChanges {
+    fn splices(self, body: &str, object: Span) -> Result<Vec<Splice>, RewriteError> {
         let (mut names, mut members, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        Scanner::within(body, object).members(|scanner, key, _| {
-            let (value, _) = scanner.value()?;
+        Scanner::within(body, object).for_each_member(|scanner, key, _| {
+            let (value, _) = scanner.skip_value()?;
             names.push(&body[key.range()]);
             members.push(Span { start: key.start - 1, end: value.end });
             values.push(value);
             Ok(())
         })?;
         let mut splices = Vec::new();
-        let mut change = Change::default();
+        let mut change = ListChange::default();
         for (key, value) in self.changes {
-            // Of a key that stands twice the last one counts, so that is the one to change; to remove it is to remove all.
-            let mut places =
-                names.iter().enumerate().filter(|(_, name)| **name == key).map(|(index, _)| index);
+            // If a key occurs twice, the last value counts, so that one is changed. Removing the field
+            // removes all of them.
+            let mut places = names.iter().enumerate().filter(|(_, name)| **name == key).map(|(index, _)| index);
             match value {
-                None => change.gone.extend(places.map(|index| index as u32)),
+                None => change.removed.extend(places.map(|index| index as u32)),
                 Some(json) => {
                     if let Some(index) = places.next_back() {
                         splices.push(Splice { at: values[index], with: json });
                     } else {
-                        let end = change.new.entry(members.len() as u32).or_default();
+                        let end = change.inserted.entry(members.len() as u32).or_default();
                         end.push(format!("\"{key}\":{json}"));
                     }
                 }
@@ -355,7 +351,8 @@ impl Fields {
     }
 }
 
-/// The spans that lie in no other, sorted. Elements nest or are apart; they never overlap.
+/// Returns the spans that are inside no other span, sorted. Elements are nested or separate; they never
+/// overlap.
 fn outermost(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
     spans.dedup_by(|inner, outer| outer.contains(*inner));

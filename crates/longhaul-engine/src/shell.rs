@@ -1,88 +1,85 @@
-//! A shell script as its commands, however it is quoted and wherever it ends.
+//! Splits a shell script into commands, with any quoting, even if the script is truncated.
 //!
 //! ```text
 //! cd /app && grep -n "a b" x 2>&1 | head -3        cd /app · grep -n `a b` x (piped) · head -3
-//! cat > y <<'E'↵text↵E                             cat (writes y, is given "text")
+//! cat > y <<'E'↵text↵E                             cat (writes y, reads the heredoc "text")
 //! ```
 //!
-//! It is our own because no crate reads what agents write: those that cut words know no operators and no documents, and those
-//! that parse refuse a script which was cut off.
-//!
-//! It uses nothing of the engine.
+//! No crate reads what agents write: word splitters do not know operators and heredocs, and parsers refuse a
+//! truncated script.
 
 use std::ops::Range;
 
-/// One command: its words, the files that its output goes to, and the text given to it in place of a file.
+/// One command: its words, the files that it writes by redirection, and the heredoc that it reads.
 #[derive(Debug, Default)]
 pub(crate) struct Command {
     pub(crate) words: Vec<Word>,
-    pub(crate) writes: Vec<(Word, Write)>,
-    pub(crate) document: String,
-    /// Whether its output goes into the next command.
-    pub(crate) piped: bool,
-    /// Where it stands in the script, from its first word to its last,
+    pub(crate) writes: Vec<(Word, WriteMode)>,
+    pub(crate) heredoc: String,
+    /// Whether its output is piped into the next command.
+    pub(crate) is_piped: bool,
+    /// The range in the script from its first word, or a redirection before it, to its last word.
     pub(crate) at: Range<usize>,
-    /// and where in it the places are named that it reads from or writes to.
-    pub(crate) redirected: Vec<usize>,
+    /// The offsets in the script where its redirections start.
+    pub(crate) redirect_offsets: Vec<usize>,
 }
 
-/// A word of a command. What is quoted keeps its patterns from the shell.
+/// A word of a command, without its quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
-    /// Whether the shell would put something else in its place.
-    pub(crate) expands: bool,
+    /// Whether the shell would expand the word: it has a variable, pattern or command outside of quotes that
+    /// prevent it.
+    pub(crate) has_expansion: bool,
 }
 
 /// How a command writes a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Write {
-    /// From its beginning.
-    Anew,
-    /// Behind what is in it.
-    Behind,
+pub(crate) enum WriteMode {
+    /// The file is replaced (`>`).
+    Truncate,
+    /// The output is appended to the file (`>>`).
+    Append,
 }
 
-/// The commands of a script, in order.
-pub(crate) fn commands(script: &str) -> Vec<Command> {
-    Lexer { script, rest: script, ..Lexer::default() }.commands()
+/// Parses the commands of a script, in order.
+pub(crate) fn parse_commands(script: &str) -> Vec<Command> {
+    Lexer { script, rest: script, ..Lexer::default() }.into_commands()
 }
 
 impl Command {
-    /// Its name, without the words that only change how it is run.
+    /// Returns the name of the command without its path. Words before it, such as `sudo` and assignments, are
+    /// skipped.
     pub(crate) fn name(&self) -> &str {
-        self.words.get(self.start()).map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
+        self.words.get(self.name_index()).map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
     }
 
-    /// Whether it opens with these words, as the script writes it.
-    pub(crate) fn begins(&self, script: &str, words: &str) -> bool {
+    /// Returns whether the command starts with these words, as the script writes them.
+    pub(crate) fn starts_with(&self, script: &str, words: &str) -> bool {
         let behind = script[self.at.clone()].strip_prefix(words);
         behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
 
-    fn start(&self) -> usize {
+    fn name_index(&self) -> usize {
         let is_before = |word: &Word| {
             let assigns = word.text.split_once('=').is_some_and(|(name, _)| {
                 !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             });
             assigns
-                || matches!(
-                    word.text.as_str(),
-                    "sudo" | "time" | "nohup" | "env" | "command" | "then" | "do" | "else"
-                )
+                || matches!(word.text.as_str(), "sudo" | "time" | "nohup" | "env" | "command" | "then" | "do" | "else")
         };
         self.words.iter().take_while(|word| is_before(word)).count()
     }
 
     pub(crate) fn arguments(&self) -> &[Word] {
-        self.words.get(self.start() + 1..).unwrap_or_default()
+        self.words.get(self.name_index() + 1..).unwrap_or_default()
     }
 
-    pub(crate) fn option(&self, name: &str) -> bool {
+    pub(crate) fn has_option(&self, name: &str) -> bool {
         self.arguments().iter().any(|word| word.text == name)
     }
 
-    /// Its arguments that are no options.
+    /// Returns the arguments that are not options.
     pub(crate) fn operands(&self) -> impl Iterator<Item = &Word> {
         let mut only_operands = false;
         self.arguments().iter().filter(move |word| {
@@ -93,32 +90,34 @@ impl Command {
     }
 }
 
-/// Cuts a script into commands.
+/// Splits a script into commands.
 #[derive(Default)]
 struct Lexer<'a> {
     script: &'a str,
     rest: &'a str,
-    /// Where the sign stands that is being read, and where the word began.
+    /// The offset of the character that is being read.
     at: usize,
+    /// The offset where the current word started.
     word_at: usize,
     commands: Vec<Command>,
     command: Command,
     word: Option<Word>,
-    /// Where the word being read goes, if not to the command.
-    redirect: Option<Redirect>,
-    /// The documents that begin on the next line: which command each is for, and the line that ends it.
-    awaited: Vec<(usize, String)>,
+    /// The redirection that the current word is the target of, if there is one.
+    open_redirect: Option<Redirect>,
+    /// The heredocs that start on the next line: the index of the command that reads each, and the line that
+    /// ends it.
+    pending_heredocs: Vec<(usize, String)>,
 }
 
 #[derive(Clone, Copy)]
 enum Redirect {
-    Write(Write),
-    Document,
-    Elsewhere,
+    Write(WriteMode),
+    Heredoc,
+    Ignored,
 }
 
 impl Lexer<'_> {
-    fn commands(mut self) -> Vec<Command> {
+    fn into_commands(mut self) -> Vec<Command> {
         while let Some(next) = self.rest.chars().next() {
             self.at = self.script.len() - self.rest.len();
             self.rest = &self.rest[next.len_utf8()..];
@@ -127,11 +126,11 @@ impl Lexer<'_> {
                 '\n' => {
                     self.end_word();
                     self.end_command();
-                    self.documents();
+                    self.read_heredocs();
                 }
                 ';' | '&' | '(' | ')' => {
                     // `2>&1` is one redirection, `&>` another.
-                    if next == '&' && (self.redirect.is_some() || self.rest.starts_with('>')) {
+                    if next == '&' && (self.open_redirect.is_some() || self.rest.starts_with('>')) {
                         continue;
                     }
                     self.end_word();
@@ -139,11 +138,11 @@ impl Lexer<'_> {
                 }
                 '|' => {
                     self.end_word();
-                    self.command.piped = !self.rest.starts_with('|');
+                    self.command.is_piped = !self.rest.starts_with('|');
                     self.rest = self.rest.trim_start_matches('|');
                     self.end_command();
                 }
-                '>' | '<' => self.redirection(next),
+                '>' | '<' => self.read_redirection(next),
                 '#' if self.word.is_none() => {
                     self.rest = self.rest.find('\n').map_or("", |end| &self.rest[end..]);
                 }
@@ -160,9 +159,9 @@ impl Lexer<'_> {
                     self.open_word().text.push_str(quoted);
                     self.rest = self.rest.get(end + 1..).unwrap_or_default();
                 }
-                '"' => self.quoted(),
+                '"' => self.read_double_quoted(),
                 '$' | '*' | '?' | '`' | '{' | '[' => {
-                    self.open_word().expands = true;
+                    self.open_word().has_expansion = true;
                     self.push(next);
                 }
                 other => self.push(other),
@@ -178,14 +177,14 @@ impl Lexer<'_> {
         if self.word.is_none() {
             self.word_at = self.at;
         }
-        self.word.get_or_insert(Word { text: String::new(), expands: false })
+        self.word.get_or_insert(Word { text: String::new(), has_expansion: false })
     }
 
     fn push(&mut self, character: char) {
         self.open_word().text.push(character);
     }
 
-    fn quoted(&mut self) {
+    fn read_double_quoted(&mut self) {
         let mut characters = self.rest.char_indices();
         self.open_word();
         while let Some((at, character)) = characters.next() {
@@ -202,7 +201,7 @@ impl Lexer<'_> {
                 }
                 other => {
                     if let Some(word) = &mut self.word {
-                        word.expands |= matches!(other, '$' | '`');
+                        word.has_expansion |= matches!(other, '$' | '`');
                         word.text.push(other);
                     }
                 }
@@ -211,51 +210,51 @@ impl Lexer<'_> {
         self.rest = "";
     }
 
-    fn redirection(&mut self, sign: char) {
-        // The number before it says which stream; only the output itself is a file that is written.
+    fn read_redirection(&mut self, c: char) {
+        // A digit before the operator selects the stream. Only standard output counts as writing a file.
         let stream = self.word.take_if(|word| matches!(word.text.as_str(), "0" | "1" | "2"));
         self.end_word();
-        self.command.redirected.push(if stream.is_some() { self.word_at } else { self.at });
-        let doubled = self.rest.starts_with(sign);
-        self.rest = self.rest.strip_prefix(sign).unwrap_or(self.rest);
-        self.redirect = Some(match (sign, doubled) {
+        self.command.redirect_offsets.push(if stream.is_some() { self.word_at } else { self.at });
+        let doubled = self.rest.starts_with(c);
+        self.rest = self.rest.strip_prefix(c).unwrap_or(self.rest);
+        self.open_redirect = Some(match (c, doubled) {
             ('<', true) if self.rest.starts_with('<') => {
                 self.rest = &self.rest[1..];
-                Redirect::Elsewhere
+                Redirect::Ignored
             }
             ('<', true) => {
                 self.rest = self.rest.strip_prefix('-').unwrap_or(self.rest);
-                Redirect::Document
+                Redirect::Heredoc
             }
-            ('<', false) => Redirect::Elsewhere,
-            _ if stream.is_some_and(|stream| stream.text != "1") => Redirect::Elsewhere,
-            (_, true) => Redirect::Write(Write::Behind),
-            (_, false) => Redirect::Write(Write::Anew),
+            ('<', false) => Redirect::Ignored,
+            _ if stream.is_some_and(|stream| stream.text != "1") => Redirect::Ignored,
+            (_, true) => Redirect::Write(WriteMode::Append),
+            (_, false) => Redirect::Write(WriteMode::Truncate),
         });
     }
 
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
         if self.command.at.is_empty() {
-            self.command.at.start = self.command.redirected.first().copied().unwrap_or(self.word_at);
+            self.command.at.start = self.command.redirect_offsets.first().copied().unwrap_or(self.word_at);
         }
         self.command.at.end = self.at;
-        match self.redirect.take() {
+        match self.open_redirect.take() {
             None => self.command.words.push(word),
             Some(Redirect::Write(how)) => {
-                // `>&2` writes to a stream.
+                // `>&2` writes to a stream, not to a file.
                 if !matches!(word.text.as_str(), "1" | "2") {
                     self.command.writes.push((word, how));
                 }
             }
-            Some(Redirect::Document) => self.awaited.push((self.commands.len(), word.text)),
-            Some(Redirect::Elsewhere) => {}
+            Some(Redirect::Heredoc) => self.pending_heredocs.push((self.commands.len(), word.text)),
+            Some(Redirect::Ignored) => {}
         }
     }
 
-    /// The documents that the line before announced, each for its command.
-    fn documents(&mut self) {
-        for (command, end) in std::mem::take(&mut self.awaited) {
+    /// Reads the heredocs that the previous line announced and gives each to its command.
+    fn read_heredocs(&mut self) {
+        for (command, end) in std::mem::take(&mut self.pending_heredocs) {
             let mut at = 0;
             let mut after = self.rest.len();
             for line in self.rest.split_inclusive('\n') {
@@ -266,16 +265,16 @@ impl Lexer<'_> {
                 at += line.len();
             }
             if let Some(command) = self.commands.get_mut(command) {
-                command.document.push_str(&self.rest[..at]);
+                command.heredoc.push_str(&self.rest[..at]);
             }
             self.rest = &self.rest[after..];
         }
     }
 
     fn end_command(&mut self) {
-        self.redirect = None;
+        self.open_redirect = None;
         let command = std::mem::take(&mut self.command);
-        let reads_document = self.awaited.last().is_some_and(|(at, _)| *at == self.commands.len());
+        let reads_document = self.pending_heredocs.last().is_some_and(|(at, _)| *at == self.commands.len());
         if !command.words.is_empty() || !command.writes.is_empty() || reads_document {
             self.commands.push(command);
         }
@@ -286,18 +285,18 @@ impl Lexer<'_> {
 mod tests {
     use super::*;
 
-    /// Each command as it stands in the script, with what it is given.
-    fn shown(script: &str) -> Vec<String> {
+    /// Formats each command with its text in the script, its words and its heredoc.
+    fn render_commands(script: &str) -> Vec<String> {
         let shown = |command: &Command| {
             let words = command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join("·");
-            let piped = if command.piped { " |" } else { "" };
-            format!("{} = {words}{piped} {}", &script[command.at.clone()], command.document).trim().to_owned()
+            let piped = if command.is_piped { " |" } else { "" };
+            format!("{} = {words}{piped} {}", &script[command.at.clone()], command.heredoc).trim().to_owned()
         };
-        commands(script).iter().map(shown).collect()
+        parse_commands(script).iter().map(shown).collect()
     }
 
     #[test]
-    fn quotes_documents_and_operators_are_read_as_a_shell_does() {
+    fn quotes_heredocs_and_operators_are_parsed_like_a_shell() {
         for (script, expected) in [
             ("cd /a && ls -l|head", &["cd /a = cd·/a", "ls -l = ls·-l |", "head = head"][..]),
             ("echo 'a; b' \"c | d\" # e; f", &["echo 'a; b' \"c | d\" = echo·a; b·c | d"]),
@@ -306,7 +305,7 @@ mod tests {
             ("> x echo a 2>&1", &["> x echo a 2>&1 = echo·a"]),
         ] {
             assert_eq!(
-                shown(script).iter().map(|s| s.replace('\n', "")).collect::<Vec<_>>(),
+                render_commands(script).iter().map(|s| s.replace('\n', "")).collect::<Vec<_>>(),
                 expected,
                 "{script}"
             );
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_read_as_far_as_it_goes() {
+    fn a_truncated_script_is_parsed_to_its_end() {
         for (script, expected) in [
             ("echo 'a; b", &["echo 'a; b = echo·a; b"][..]),
             ("echo \"a \\", &["echo \"a \\ = echo·a \\"]),
@@ -323,7 +322,7 @@ mod tests {
             ("ls >", &["ls = ls"]),
             ("", &[]),
         ] {
-            assert_eq!(shown(script), expected, "{script}");
+            assert_eq!(render_commands(script), expected, "{script}");
         }
     }
 }

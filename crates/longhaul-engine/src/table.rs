@@ -1,14 +1,15 @@
-//! The tables that are part of the program: TOML files beside the code that reads them.
+//! Loads the tables that are compiled into the program: TOML files beside the code that reads them.
 //!
-//! A table that does not parse is a mistake in the program, not in its input. To go on with an empty one would give wrong answers
-//! silently, so it stops with the place; the test that comes with each table finds it first.
+//! A table that does not parse is an internal error, not bad input. The loader panics and names the file and
+//! the line, because an empty table would silently give wrong results. Each table has a test that loads it,
+//! so the error is found before a release.
 //!
-//! It uses nothing of the engine.
+//! This module uses no other module of the engine.
 
 use serde::de::DeserializeOwned;
 
-/// Defines a static that holds the table of a file, read when it is first asked for, and the test that reads it. A function
-/// behind the file's name makes of what is written there what is held.
+/// Defines a static for the table of a TOML file, which is parsed at first use, and a test that parses it.
+/// The optional expression after the file name converts the parsed rows into the type of the static.
 macro_rules! table {
     ($(#[$about:meta])* $visible:vis static $name:ident: $held:ty = $file:literal;) => {
         table! { $(#[$about])* $visible static $name: $held = $file, Ok; }
@@ -26,11 +27,12 @@ macro_rules! table {
     };
 }
 
-/// Reads the text of a table, and makes of what is written there what is held. `file` is what a mistake is reported under.
+/// Parses the text of a table and converts it with `make`. Errors are reported under the name `file`.
 ///
 /// # Panics
-/// If the table does not parse, or nothing can be made of it. Whoever has a table has a test that reads it.
-#[expect(clippy::panic, reason = "it is a mistake of ours, and the tests read every table")]
+/// Panics if the text does not parse or `make` fails. Each table needs a test that loads it; `table!` defines
+/// one.
+#[expect(clippy::panic, reason = "internal error: the tests load every table")]
 pub fn load<W: DeserializeOwned, H>(file: &str, text: &str, make: impl FnOnce(W) -> Result<H, String>) -> H {
     let written = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(0, |at| text[..at.start].matches('\n').count()) + 1;

@@ -1,23 +1,25 @@
-//! How many tokens a text or an image costs.
+//! Counts the tokens of texts and images.
 //!
 //! ```text
-//! Vocabulary::count   what the tokenizer says, to the token
-//! Counter::count      the same times a factor, for models whose tokenizer is not public
-//! estimate            one pass by character classes, where speed matters more than the last percent
-//! images              by pixel size, never by the length of the base64
+//! Vocabulary::count    exact count by a public tokenizer
+//! TokenCounter::count  the same times a factor, for models whose tokenizer is not public
+//! estimate             one pass by character classes, where speed matters more than the last percent
+//! images               by size in pixels, never by the length of the base64
+//! budget               selects the texts with the highest value per token
 //! ```
 //!
-//! Everything here is about one text at a time. What was counted before is remembered by [`crate::known`].
+//! Each function counts one text. [`crate::block_cache`] caches the counts.
 //!
-//! It may use `json` and what is below it, and does not know that counts are remembered.
+//! This module may use `json` and the modules below it, and knows nothing of the cache.
 
 mod amount;
+pub(crate) mod budget;
 mod counter;
 mod estimate;
 pub mod images;
 mod vocabulary;
 
-pub use amount::{Tokens, grouped, percent};
-pub use counter::{Counter, Factor};
-pub use estimate::{Class, WEIGHTS, classes, estimate};
+pub use amount::{Tokens, group_digits, percent};
+pub use counter::{TokenCounter, TokenFactor};
+pub use estimate::{RUN_WEIGHTS, RunClass, count_runs, estimate};
 pub use vocabulary::Vocabulary;

@@ -1,18 +1,16 @@
-//! The tools of the common agents: what each does, and what a call of it asked for. There is one table of them, and one
-//! reading of arguments, for digests and for whatever else names a call.
-//!
-//! It may use `clip`, `shell` and the loader of tables.
+//! The tools of common agents: what each tool does, and what a call asked for. This is the only table of
+//! tools and the only place that interprets their arguments.
 
-use crate::clip::on_one_line;
 use crate::shell::{self, Command};
+use crate::truncate::to_one_line;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What a tool does.
+/// The kind of work that a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Family {
+pub(crate) enum ToolFamily {
     Run,
     Read,
     Write,
@@ -30,29 +28,29 @@ pub(crate) enum Family {
 
 #[derive(Deserialize)]
 struct Tables {
-    families: BTreeMap<Family, Vec<String>>,
-    deletes: Deletes,
-    looking: Looking,
-    changing: Changing,
+    families: BTreeMap<ToolFamily, Vec<String>>,
+    deletes: DeletingTools,
+    looking: ReadOnlyCommands,
+    changing: EnvironmentCommands,
 }
 
 #[derive(Deserialize)]
-struct Deletes {
+struct DeletingTools {
     tools: Vec<String>,
 }
 
-/// Commands that change nothing and try nothing.
+/// Commands that neither change nor try anything.
 #[derive(Deserialize)]
-struct Looking {
+struct ReadOnlyCommands {
     commands: Vec<String>,
     prefixes: Vec<String>,
-    /// The same of commands with commands of their own.
+    /// The subcommands, by command, that neither change nor try anything, such as those of `git`.
     below: BTreeMap<String, Vec<String>>,
 }
 
-/// Commands that change the surroundings of the work.
+/// Commands that change the environment of the work.
 #[derive(Deserialize)]
-struct Changing {
+struct EnvironmentCommands {
     commands: Vec<String>,
 }
 
@@ -60,115 +58,104 @@ table! {
     static TABLES: Tables = "tools.toml";
 }
 
-/// A tool call, as far as a reader needs it.
+/// A tool call with its parsed arguments.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
-    /// The tool's name as the agent writes it.
+pub(crate) struct ParsedCall {
+    /// The name of the tool as the agent writes it.
     pub(crate) tool: Option<String>,
-    pub(crate) family: Option<Family>,
+    pub(crate) family: Option<ToolFamily>,
     pub(crate) arguments: Map<String, Value>,
 }
 
-impl Call {
-    pub(crate) fn of(tool: Option<&str>, arguments: Option<&str>) -> Self {
+impl ParsedCall {
+    pub(crate) fn parse(tool: Option<&str>, arguments: Option<&str>) -> Self {
         let arguments = match arguments.map(serde_json::from_str::<Value>) {
             Some(Ok(Value::Object(map))) => map,
             _ => Map::new(),
         };
-        let family = tool.and_then(family_of).map(|family| refined(family, &arguments));
+        let family = tool.and_then(find_family).map(|family| refine_family(family, &arguments));
         Self { tool: tool.map(str::to_owned), family, arguments }
     }
 
-    /// The first of these arguments that is there, as text.
+    /// Returns the first of these arguments that exists, as text.
     pub(crate) fn argument(&self, names: &[&str]) -> Option<String> {
-        named(&self.arguments, names).next().and_then(as_text)
+        values_named(&self.arguments, names).next().and_then(argument_text)
     }
 
-    /// The command line, if something was run.
+    /// Returns the command line, if the call ran something.
     pub(crate) fn command(&self) -> Option<String> {
         self.argument(&["command", "cmd", "commands", "script", "code", "source", "input"])
     }
 
-    /// The file or folder it is about.
+    /// Returns the file or folder of the call. Several are joined into one text.
     pub(crate) fn path(&self) -> Option<String> {
-        self.argument(&PATHS)
+        self.argument(&PATH_ARGUMENTS)
     }
 
-    /// Every file or folder it is about, each on its own.
+    /// Returns every file or folder of the call separately.
     pub(crate) fn paths(&self) -> Vec<String> {
-        match named(&self.arguments, &PATHS).next() {
-            Some(Value::Array(items)) => items.iter().filter_map(as_text).collect(),
-            Some(one) => as_text(one).into_iter().collect(),
+        match values_named(&self.arguments, &PATH_ARGUMENTS).next() {
+            Some(Value::Array(items)) => items.iter().filter_map(argument_text).collect(),
+            Some(one) => argument_text(one).into_iter().collect(),
             None => Vec::new(),
         }
     }
 
-    /// What was searched for, in files.
+    /// Returns the pattern of a search in files.
     pub(crate) fn pattern(&self) -> Option<String> {
-        const NAMES: [&str; 8] = [
-            "pattern",
-            "query",
-            "regex",
-            "queries",
-            "search_term",
-            "glob_pattern",
-            "class_name",
-            "function_name",
-        ];
+        const NAMES: [&str; 8] =
+            ["pattern", "query", "regex", "queries", "search_term", "glob_pattern", "class_name", "function_name"];
         self.argument(&NAMES)
     }
 
-    /// What was searched for, on the web.
+    /// Returns the query of a web search.
     pub(crate) fn web_query(&self) -> Option<String> {
         self.argument(&["query", "q", "search_query", "queries"])
     }
 
-    /// The page, or what was done on it.
-    pub(crate) fn address(&self) -> Option<String> {
-        const NAMES: [&str; 9] =
-            ["url", "urls", "uri", "action", "ref", "element", "selector", "key", "direction"];
+    /// Returns the URL of a page, or what the call did on the page.
+    pub(crate) fn web_target(&self) -> Option<String> {
+        const NAMES: [&str; 9] = ["url", "urls", "uri", "action", "ref", "element", "selector", "key", "direction"];
         self.argument(&NAMES)
     }
 
-    /// What somebody else was asked to do.
+    /// Returns the task that the call delegated to another agent.
     pub(crate) fn task(&self) -> Option<String> {
         self.argument(&["description", "goal", "task", "prompt", "message"])
     }
 
-    /// What was noted or looked up, and how.
-    pub(crate) fn note(&self) -> Option<String> {
+    /// Returns the action and the target of a call to a memory tool.
+    pub(crate) fn memory_note(&self) -> Option<String> {
         let action = self.argument(&["action", "command", "operation"]).unwrap_or_default();
-        let target =
-            self.argument(&["target", "path", "key", "query", "content", "fact"]).unwrap_or_default();
+        let target = self.argument(&["target", "path", "key", "query", "content", "fact"]).unwrap_or_default();
         Some(format!("{action} {target}").trim().to_owned()).filter(|note| !note.is_empty())
     }
 
-    /// Its arguments, by name: `id=7, city=Graz`.
+    /// Returns the arguments with their names: `id=7, city=Graz`.
     pub(crate) fn named_arguments(&self) -> String {
-        let named = |name: &String| Some(format!("{name}={}", on_one_line(&self.argument(&[name])?, 40)));
+        let named = |name: &String| Some(format!("{name}={}", to_one_line(&self.argument(&[name])?, 40)));
         self.arguments.keys().filter_map(named).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether it takes files away.
-    pub(crate) fn deletes(&self) -> bool {
-        self.tool.as_deref().is_some_and(|tool| TABLES.deletes.tools.contains(&plain_name(tool)))
+    /// Returns whether the tool deletes files.
+    pub(crate) fn deletes_files(&self) -> bool {
+        self.tool.as_deref().is_some_and(|tool| TABLES.deletes.tools.contains(&normalize_name(tool)))
     }
 
-    /// The lines that a read asked for, from 1; none: all of them.
-    pub(crate) fn lines(&self) -> Option<(usize, usize)> {
+    /// Returns the first and last line, counted from 1, that a read asked for, or `None` if it asked for the
+    /// whole file.
+    pub(crate) fn line_range(&self) -> Option<(usize, usize)> {
         const TO_THE_END: usize = usize::MAX;
         let within = match self.arguments.get("files") {
             Some(Value::Array(files)) => files.first().and_then(Value::as_object),
             _ => None,
         };
         let number = |names: &[&str]| {
-            let found = |map: &Map<String, Value>| named(map, names).find_map(Value::as_i64);
+            let found = |map: &Map<String, Value>| values_named(map, names).find_map(Value::as_i64);
             found(&self.arguments).or_else(|| found(within?))
         };
         let line = |number: i64| usize::try_from(number).ok().filter(|line| *line > 0);
-        if let Some([from, to]) =
-            self.arguments.get("view_range").and_then(Value::as_array).map(Vec::as_slice)
-        {
+        if let Some([from, to]) = self.arguments.get("view_range").and_then(Value::as_array).map(Vec::as_slice) {
             let to = to.as_i64().and_then(line).unwrap_or(TO_THE_END);
             return Some((from.as_i64().and_then(line).unwrap_or(1), to));
         }
@@ -184,13 +171,13 @@ impl Call {
     }
 }
 
-/// The values that stand under these names, in the order of the names.
-pub(crate) fn named<'v>(fields: &'v Map<String, Value>, names: &[&str]) -> impl Iterator<Item = &'v Value> {
+/// Returns the values of the fields with these names, in the order of the names.
+pub(crate) fn values_named<'v>(fields: &'v Map<String, Value>, names: &[&str]) -> impl Iterator<Item = &'v Value> {
     names.iter().filter_map(|name| fields.get(*name))
 }
 
-/// How agents call the argument that holds a path.
-const PATHS: [&str; 12] = [
+/// The names that agents use for an argument that contains a path.
+const PATH_ARGUMENTS: [&str; 12] = [
     "path",
     "file_path",
     "filePath",
@@ -205,69 +192,80 @@ const PATHS: [&str; 12] = [
     "dir",
 ];
 
-/// A tool's name as the tables have it.
-fn plain_name(tool: &str) -> String {
+/// Returns the name of a tool as it is written in the tables.
+fn normalize_name(tool: &str) -> String {
     tool.rsplit("__").next().unwrap_or(tool).to_lowercase().replace('-', "_")
 }
 
-fn family_of(tool: &str) -> Option<Family> {
-    let name = plain_name(tool);
+fn find_family(tool: &str) -> Option<ToolFamily> {
+    let name = normalize_name(tool);
     TABLES.families.iter().find(|(_, tools)| tools.contains(&name)).map(|(family, _)| *family)
 }
 
-/// Some editors have one name for reading, writing and editing, and say which in an argument.
-fn refined(family: Family, arguments: &Map<String, Value>) -> Family {
+/// Corrects the family of editors that have one name for reading, writing and editing, and choose by an
+/// argument.
+fn refine_family(family: ToolFamily, arguments: &Map<String, Value>) -> ToolFamily {
     match (family, arguments.get("command").and_then(Value::as_str)) {
-        (Family::Edit, Some("view")) => Family::Read,
-        (Family::Edit, Some("create")) => Family::Write,
+        (ToolFamily::Edit, Some("view")) => ToolFamily::Read,
+        (ToolFamily::Edit, Some("create")) => ToolFamily::Write,
         (family, _) => family,
     }
 }
 
-/// An argument in words: a list of commands or files is joined, a shell's own flags are left out.
-fn as_text(value: &Value) -> Option<String> {
+/// Converts an argument to text. A list of commands or files is joined; from `sh -c SCRIPT` only the script
+/// is taken.
+fn argument_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(flag) => Some(flag.to_string()),
         Value::Array(items) => {
-            let texts: Vec<String> = items.iter().filter_map(as_text).collect();
+            let texts: Vec<String> = items.iter().filter_map(argument_text).collect();
             match texts.as_slice() {
                 [] => None,
-                [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') => {
-                    Some(script.clone())
-                }
+                [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') => Some(script.clone()),
                 texts => Some(texts.join(" ")),
             }
         }
         Value::Object(map) => {
             let names = ["path", "file_path", "command", "url", "uri", "href", "content", "text", "query"];
-            named(map, &names).next().and_then(as_text)
+            values_named(map, &names).next().and_then(argument_text)
         }
         Value::Null => None,
     }
 }
 
-/// Whether a tool of no family looks something up, by its name.
-pub(crate) fn looks_up(tool: &str) -> bool {
-    let name = plain_name(tool);
-    TABLES.looking.prefixes.iter().any(|prefix| {
-        name.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
-    })
+/// Returns whether a tool without a family only looks something up, judged by its name.
+pub(crate) fn is_lookup_tool(tool: &str) -> bool {
+    let name = normalize_name(tool);
+    TABLES
+        .looking
+        .prefixes
+        .iter()
+        .any(|prefix| name.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphabetic)))
 }
 
-/// Whether a command changes the surroundings of the work: what is installed, committed, started.
-pub(crate) fn changes_surroundings(command: &str) -> bool {
-    let is_known = |part: &Command| TABLES.changing.commands.iter().any(|known| part.begins(command, known));
-    shell::commands(command).iter().any(is_known)
+/// Returns whether a command changes the environment of the work: it installs, commits or starts something.
+pub(crate) fn changes_environment(command: &str) -> bool {
+    let is_known = |part: &Command| TABLES.changing.commands.iter().any(|listed| part.starts_with(command, listed));
+    shell::parse_commands(command).iter().any(is_known)
 }
 
-/// Whether a command, given its first operand, changes nothing and tries nothing.
-pub(crate) fn only_looks(command: &str, operand: &str) -> bool {
-    let Looking { commands, below, .. } = &TABLES.looking;
+/// Returns whether a command installs packages.
+pub(crate) fn installs_something(command: &str) -> bool {
+    let is_known = |part: &Command| {
+        let rows = TABLES.changing.commands.iter();
+        rows.filter(|listed| listed.contains("install") || listed.ends_with(" add")).any(|listed| part.starts_with(command, listed))
+    };
+    shell::parse_commands(command).iter().any(is_known)
+}
+
+/// Returns whether a command with this first operand neither changes nor tries anything.
+pub(crate) fn is_read_only_command(command: &str, operand: &str) -> bool {
+    let ReadOnlyCommands { commands, below, .. } = &TABLES.looking;
     match below.get(command) {
-        Some(commands) => commands.iter().any(|known| known == operand),
-        None => commands.iter().any(|known| known == command),
+        Some(commands) => commands.iter().any(|listed| listed == operand),
+        None => commands.iter().any(|listed| listed == command),
     }
 }
 
@@ -296,7 +294,7 @@ mod tests {
             (r#"{"files":[{"path":"a","start_line":3,"end_line":4}]}"#, Some((3, 4))),
             (r#"{"path":"a","view_range":null}"#, None),
         ] {
-            assert_eq!(Call::of(Some("read"), Some(arguments)).lines(), lines, "{arguments}");
+            assert_eq!(ParsedCall::parse(Some("read"), Some(arguments)).line_range(), lines, "{arguments}");
         }
     }
 }

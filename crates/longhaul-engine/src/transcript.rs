@@ -1,314 +1,320 @@
-//! A request body as units that no pass can take apart.
+//! A request body as turns that no pass can take apart.
 //!
 //! ```text
 //! body ──▶ preamble   tools, system prompt
-//!          units      Prompt │ Step (reply, each call beside its results) │ Checkpoint │ Opaque
+//!          turns      Prompt │ Assistant (reply, each tool call with its results) │ Checkpoint │ Opaque
 //! ```
 //!
-//! Nothing is copied: a [`Block`] knows where its bytes are and how its text is written there. Any index into
-//! [`Transcript::units`] is a legal place to cut, because a call and its results are always in one unit, whatever messages
-//! they came in.
-//!
-//! It may use `json` and `dialect`.
+//! A transcript copies no text: a [`Block`] stores where its bytes are in the body and how its text is
+//! encoded there. A tool call and its results are always in the same turn, even if they were sent in
+//! different messages. So every index into [`Transcript::turns`] is a legal place to cut.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Dialect;
+use crate::ApiFormat;
 use crate::json::{Span, unescape, unescape_end, unescape_start};
 
-/// A request body, understood.
+/// A parsed request body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transcript<'b> {
     /// The bytes that every span points into.
     pub body: &'b str,
-    /// How the body is written.
-    pub dialect: Dialect,
-    /// Whether the dialect was told or follows from the body; if not, only edits that chat and messages both take are safe.
-    pub dialect_sure: bool,
+    /// The API format in which the body is read.
+    pub api_format: ApiFormat,
+    /// Whether the caller named the API format or the body allows no other. If not, only edits that are valid
+    /// in both Chat Completions and Messages are safe.
+    pub is_api_format_certain: bool,
     /// The model that the body names.
     pub model: Option<Cow<'b, str>>,
-    /// The most tokens that the request lets the reply have, where it says so.
-    pub longest_reply: Option<u64>,
-    /// Tool definitions and the system prompt, in the body's order.
+    /// The largest number of tokens that the request allows for the reply, if it sets a limit.
+    pub max_reply_tokens: Option<u64>,
+    /// The tool definitions and the system prompt, in the order of the body.
     pub preamble: Vec<Block<'b>>,
-    /// What was said and done, oldest first.
-    pub units: Vec<Unit<'b>>,
+    /// The turns of the conversation, oldest first.
+    pub turns: Vec<Turn<'b>>,
     /// The arrays whose elements a rewrite may remove, replace or add to.
-    pub(crate) arrays: Arrays,
-    /// The list of messages or items; absent where the body has none or holds a lone string.
-    pub(crate) messages: Option<ArrayId>,
-    /// Under whose name each of them stands.
+    pub(crate) arrays: JsonArrays,
+    /// The list of messages or items. It is `None` if the body has no list, or only a string as its input.
+    pub(crate) message_array: Option<ArrayId>,
+    /// The role of each element of `message_array`; `None` for a role that is not known.
     pub(crate) roles: Vec<Option<Role>>,
-    /// The outermost value.
+    /// The span of the outermost JSON value.
     pub(crate) root: Span,
 }
 
-/// A request with more messages is no conversation: at the shortest that real messages are, it would have some ten million bytes,
-/// and the provider with the highest limit takes no more either.
+/// The largest number of messages that a request may have. A larger request is not a conversation: even with
+/// the shortest real messages it would have about ten million bytes, and no provider accepts more messages
+/// either.
 pub const MAX_MESSAGES: usize = 100_000;
 
-/// Under whose name a message stands.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The system prompt, or the host in mid-conversation.
+    /// The system prompt, or an instruction that the host sends in the middle of a conversation.
     System,
-    /// The user, tool results in messages bodies included.
+    /// The user. In the Messages format this includes messages that contain tool results.
     User,
     /// The model.
     Assistant,
-    /// A tool's result that is a message of its own.
+    /// A tool result that is a message of its own.
     Tool,
 }
 
-/// A part of a transcript that stays or goes as a whole.
+/// The smallest part of a transcript that a compaction may keep or remove: a user message, or an assistant
+/// message with its tool results.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unit<'b> {
-    /// What it is.
-    pub kind: UnitKind<'b>,
-    /// The whole messages, or blocks inside shared ones, that hold it: removing these removes the unit and nothing else.
-    pub owns: Vec<ElementId>,
+pub struct Turn<'b> {
+    /// The kind of turn, with its blocks.
+    pub kind: TurnKind<'b>,
+    /// The elements that belong to this turn alone: whole messages, or single blocks of messages that it
+    /// shares with other turns. Removing them removes the turn and nothing else.
+    pub owned_elements: Vec<ElementId>,
 }
 
-/// What a unit is.
+/// The kind of a turn, with its blocks.
 #[derive(Debug, Clone, PartialEq)]
-pub enum UnitKind<'b> {
-    /// Something said to the model.
+pub enum TurnKind<'b> {
+    /// Input for the model that is not a tool result.
     Prompt {
-        /// Who said it.
-        by: Speaker,
-        /// What was said.
+        /// The author of the input.
+        speaker: Speaker,
+        /// The content of the input.
         blocks: Vec<Block<'b>>,
     },
-    /// A reply, and each tool call in it beside its results.
-    Step {
-        /// Text, reasoning and work done on the provider's side.
+    /// A reply of the model, with its tool calls and their results.
+    Assistant {
+        /// Text, reasoning, and tools that the provider ran.
         reply: Vec<Block<'b>>,
-        /// The calls, in order.
-        exchanges: Vec<Exchange<'b>>,
+        /// The tool calls, in order.
+        tool_calls: Vec<ToolCall<'b>>,
     },
-    /// What an earlier compaction left in place of older units, or what somebody wrote in its form.
+    /// A checkpoint of an earlier compaction, or a text that somebody wrote in the same form.
     Checkpoint(Block<'b>),
-    /// Not understood: never edited, but may be removed whole.
+    /// A message that is not understood. It is never edited, but it may be removed as a whole.
     Opaque(Block<'b>),
 }
 
-/// Who said the words of a prompt. Rules and tasks are taken from users alone.
+/// The author of a prompt. Rules and tasks are only taken from users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     /// A person.
     User,
-    /// The program around the model: reminders, surroundings, instructions in mid-conversation.
+    /// The program that runs the model: reminders, facts about the environment, instructions in the middle of
+    /// a conversation.
     Host,
-    /// Perhaps a person, perhaps the output of a tool: protected like a user's words, but no rule or task comes from it.
+    /// Either a person or a tool. The text is protected like a user's, but no rule or task is taken from it.
     Unsure,
 }
 
-/// A tool call beside its results.
+/// A tool call with its results.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Exchange<'b> {
-    /// The tool's name; empty where none is known.
+pub struct ToolCall<'b> {
+    /// The name of the tool; empty if it is not known.
     pub tool: Cow<'b, str>,
-    /// The call. Absent for a result without one, and where the call is only words inside the reply.
+    /// The call. It is `None` for a result without a call, and for a call that is only text inside the reply.
     pub call: Option<Block<'b>>,
-    /// What the results hold, in order.
+    /// The content blocks of all results, in order.
     pub results: Vec<Block<'b>>,
-    /// The elements that carry the results, one for each: a result with nothing in it is still a result.
-    pub answers: Vec<ElementId>,
-    /// Whether it came to its end.
-    pub status: Status,
-    /// What the wire itself says about success; most results say nothing.
+    /// The elements that contain the results, one for each result. A result without content is listed here
+    /// too.
+    pub result_elements: Vec<ElementId>,
+    /// How far the call got.
+    pub status: CallStatus,
+    /// Whether the call failed, if the API reported it. Most results do not.
     pub failed: Option<bool>,
 }
 
-/// How far an exchange came.
+/// How far a tool call got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// One call, one result.
+pub enum CallStatus {
+    /// The call has exactly one result.
     Answered,
-    /// The last step's call still waits for its result.
+    /// The call is in the last turn and has no result yet.
     Open,
-    /// The transcript went on without a result.
+    /// The conversation continued without a result.
     Aborted,
-    /// More than one result for one call.
+    /// The call has more than one result.
     Duplicate,
-    /// A result without a call.
+    /// The result has no call.
     Orphan,
 }
 
-/// One piece of content.
+/// One piece of content, for example a text, an image or a tool call.
 #[derive(Debug, Clone)]
 pub struct Block<'b> {
-    /// What it holds.
+    /// The kind of content.
     pub kind: BlockKind,
-    /// What it hangs on, for those who remove it or set a field beside it.
-    pub place: Place,
-    /// All of its bytes.
+    /// The array element or object field that contains the block. Edits that remove the block, or set a field
+    /// next to it, need it.
+    pub slot: JsonSlot,
+    /// The span of the whole block.
     pub at: Span,
-    /// Its text, if it has one that may be read and replaced.
+    /// The text of the block, if it has a text that can be read and replaced.
     pub text: Option<TextSpan>,
     pub(crate) body: &'b str,
 }
 
-/// Two blocks of one body are told apart by their places, without a look at its megabytes.
+/// Compares two blocks of the same body by their spans, without comparing the body, which may have megabytes.
 impl PartialEq for Block<'_> {
     fn eq(&self, other: &Self) -> bool {
-        (self.kind, self.place, self.at, self.text) == (other.kind, other.place, other.at, other.text)
+        (self.kind, self.slot, self.at, self.text) == (other.kind, other.slot, other.at, other.text)
             && (std::ptr::eq(self.body, other.body) || self.body == other.body)
     }
 }
 
-/// A block, by its unit and by its place in [`Unit::blocks`].
+/// The position of a block: the index of its turn, and its index in [`Turn::blocks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BlockAt {
-    /// The unit.
+pub struct BlockPosition {
+    /// The index of the turn in [`Transcript::turns`].
     pub unit: usize,
-    /// The place among its blocks.
+    /// The index of the block in [`Turn::blocks`].
     pub block: usize,
 }
 
-impl<'t, 'b> PartKind<'t, 'b> {
-    /// The exchange that the block belongs to.
+impl<'t, 'b> BlockRole<'t, 'b> {
+    /// Returns the tool call that the block belongs to, if it belongs to one.
     #[must_use]
-    pub fn exchange(self) -> Option<&'t Exchange<'b>> {
+    pub fn tool_call(self) -> Option<&'t ToolCall<'b>> {
         match self {
-            Self::Said => None,
-            Self::Call(exchange) | Self::Result { exchange, .. } => Some(exchange),
+            Self::Content => None,
+            Self::Call(tool_call) | Self::Result { tool_call, .. } => Some(tool_call),
         }
     }
 }
 
-impl BlockAt {
-    /// All places of a unit, for those who look for them in an ordered list.
-    pub(crate) fn all_of(unit: usize) -> Range<Self> {
-        Self { unit, block: 0 }..Self { unit: unit + 1, block: 0 }
+impl BlockPosition {
+    /// Returns the range of all positions in a turn, for searches in sorted lists of positions.
+    pub(crate) fn range_of_turn(turn: usize) -> Range<Self> {
+        Self { unit: turn, block: 0 }..Self { unit: turn + 1, block: 0 }
     }
 }
 
-/// A block of a unit, where it stands, and what it is there.
+/// A block with its position and its role in its turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'t, 'b> {
-    /// Where.
-    pub at: BlockAt,
+pub struct TurnBlock<'t, 'b> {
+    /// The position of the block.
+    pub position: BlockPosition,
     /// The block.
     pub block: &'t Block<'b>,
-    /// What it is.
-    pub kind: PartKind<'t, 'b>,
+    /// The role of the block in its turn.
+    pub role: BlockRole<'t, 'b>,
 }
 
-/// What a block is in its unit.
+/// The role of a block in its turn.
 #[derive(Debug, Clone, Copy)]
-pub enum PartKind<'t, 'b> {
-    /// Of a prompt or reply, or all that there is.
-    Said,
-    /// The call of an exchange.
-    Call(&'t Exchange<'b>),
-    /// One of the results of an exchange.
+pub enum BlockRole<'t, 'b> {
+    /// Content of a prompt or a reply, or the only block of its turn.
+    Content,
+    /// A tool call.
+    Call(&'t ToolCall<'b>),
+    /// A block of a tool result.
     Result {
-        /// The place of the exchange among those of its unit.
-        place: usize,
-        /// The exchange.
-        exchange: &'t Exchange<'b>,
+        /// The index of the tool call in its turn.
+        call_index: usize,
+        /// The tool call that the result belongs to.
+        tool_call: &'t ToolCall<'b>,
     },
 }
 
-/// What a block holds.
+/// The kind of content in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Words.
+    /// Text.
     Text,
-    /// A picture; the span of its base64, data URL or address.
+    /// An image, with the span of its base64 data, data URL or URL.
     Image(Option<Span>),
-    /// A document; the span of its data or address.
+    /// A document, with the span of its data or URL.
     Document(Option<Span>),
-    /// Sound.
+    /// An audio recording.
     Audio,
-    /// The model's words for no.
+    /// The text with which the model refused to answer.
     Refusal,
-    /// The model's thinking. Sealed: signed or encrypted, so either these very bytes or none.
+    /// Reasoning of the model. Sealed reasoning is signed or encrypted, so its bytes are kept unchanged or
+    /// removed.
     Reasoning(Seal),
-    /// A tool call; its text is the arguments.
+    /// A tool call. Its text is the arguments.
     Call,
-    /// A tool that the provider ran, or what came of it.
+    /// A call or a result of a tool that the provider ran.
     ServerTool,
-    /// A tool's definition.
+    /// A tool definition.
     Tool,
-    /// Part of the system prompt.
+    /// A part of the system prompt.
     System,
-    /// A kind that is not known here.
+    /// Content of an unknown kind.
     Unknown,
 }
 
-/// Whether reasoning is bound to its bytes.
+/// Whether the bytes of a reasoning block may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seal {
-    /// Signed or encrypted by the provider.
+    /// The provider signed or encrypted the reasoning, so its bytes must not change.
     Sealed,
-    /// Plain text.
+    /// The reasoning is plain text.
     Unsealed,
 }
 
-/// What a block hangs on.
+/// The place in the JSON body that contains a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// An element of an array: can be removed or replaced.
+pub enum JsonSlot {
+    /// An element of an array, which can be removed or replaced.
     Element(ElementId),
-    /// The value of a field.
+    /// The value of an object's field.
     Field {
-        /// The object.
-        of: Span,
-        /// The field's name.
+        /// The span of the object.
+        object: Span,
+        /// The name of the field.
         key: &'static str,
     },
 }
 
-/// An array of the body, as [`Transcript`] numbers them.
+/// The number of an array of the body, in the order in which [`Transcript`] counts them.
 pub type ArrayId = u32;
 
-/// An element of an array of the body.
+/// The array and index of an array element of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ElementId {
     /// The array.
     pub array: ArrayId,
-    /// The place in it.
+    /// The index in the array.
     pub index: u32,
 }
 
-/// Where the arrays of a body and their elements are, in two lists: real bodies have thousands of arrays of one element.
+/// The spans of the body's arrays and of their elements. The elements of all arrays share one list, because
+/// real bodies have thousands of arrays with one element.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Arrays {
-    arrays: Vec<Array>,
+pub(crate) struct JsonArrays {
+    arrays: Vec<JsonArray>,
     spans: Vec<Span>,
 }
 
-/// One array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Array {
-    /// From bracket to bracket.
+pub(crate) struct JsonArray {
+    /// The span from bracket to bracket.
     pub(crate) at: Span,
     first: u32,
     count: u32,
-    /// The element that the array is a field of.
+    /// The element that has this array as a field.
     pub(crate) owner: Option<ElementId>,
-    /// Whether it is the content of a message, which goes when its last block goes.
+    /// Whether the array is the content of a message. Such a message is removed together with its last block.
     pub(crate) is_message_content: bool,
 }
 
-impl Array {
-    /// Which of the elements of all arrays are this one's.
+impl JsonArray {
+    /// Returns the indices of this array's elements in the shared list of spans.
     pub(crate) fn range(self) -> Range<usize> {
         self.first as usize..(self.first + self.count) as usize
     }
 }
 
-impl Arrays {
+impl JsonArrays {
     pub(crate) fn count(&self) -> usize {
         self.arrays.len()
     }
 
-    pub(crate) fn array(&self, id: ArrayId) -> Array {
+    pub(crate) fn array(&self, id: ArrayId) -> JsonArray {
         self.arrays[id as usize]
     }
 
@@ -316,31 +322,31 @@ impl Arrays {
         &self.spans[self.array(id).range()]
     }
 
-    /// Begins an array; arrays inside it get higher numbers.
+    /// Starts an array and returns its number. Arrays inside it get higher numbers.
     pub(crate) fn open(&mut self) -> ArrayId {
         let at = Span { start: 0, end: 0 };
-        self.arrays.push(Array { at, first: 0, count: 0, owner: None, is_message_content: false });
+        self.arrays.push(JsonArray { at, first: 0, count: 0, owner: None, is_message_content: false });
         self.arrays.len() as ArrayId - 1
     }
 
-    /// Ends an array, all of whose inner arrays have ended.
+    /// Finishes an array. All arrays inside it must be finished.
     pub(crate) fn close(&mut self, id: ArrayId, at: Span, elements: impl Iterator<Item = Span>) {
         let first = self.spans.len() as u32;
         self.spans.extend(elements);
         let count = self.spans.len() as u32 - first;
-        self.arrays[id as usize] = Array { at, first, count, ..self.arrays[id as usize] };
+        self.arrays[id as usize] = JsonArray { at, first, count, ..self.arrays[id as usize] };
     }
 
-    /// Gives every array from number `since` on that has no owner yet to this element.
-    pub(crate) fn own_since(&mut self, since: usize, owner: ElementId) {
+    /// Sets the owner of every array from number `since` on that has no owner yet.
+    pub(crate) fn set_owner_since(&mut self, since: usize, owner: ElementId) {
         for array in &mut self.arrays[since..] {
             array.owner.get_or_insert(owner);
         }
     }
 
-    /// The array that is the content of this message.
-    pub(crate) fn content_of(&self, message: ElementId) -> Option<ArrayId> {
-        let is_it = |array: &Array| array.is_message_content && array.owner == Some(message);
+    /// Returns the array that is the content of a message.
+    pub(crate) fn message_content(&self, message: ElementId) -> Option<ArrayId> {
+        let is_it = |array: &JsonArray| array.is_message_content && array.owner == Some(message);
         self.arrays.iter().position(is_it).map(|id| id as ArrayId)
     }
 
@@ -349,203 +355,216 @@ impl Arrays {
     }
 }
 
-/// Where a text is, and how it is written there.
+/// The span of a text, and its encoding in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextSpan {
-    /// Between the quotes of a string, or all of a JSON value.
+    /// The span inside the quotes of a string, or the span of a whole JSON value.
     pub at: Span,
-    /// How it is written.
-    pub form: Form,
+    /// The encoding of the text.
+    pub encoding: TextEncoding,
 }
 
-/// How a text is written in the body.
+/// How a text is encoded in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// A JSON string that holds words.
+pub enum TextEncoding {
+    /// A JSON string that contains plain text.
     String,
-    /// A JSON value that is part of the body.
+    /// A JSON value, used as it is.
     Json,
-    /// A JSON string that holds JSON.
+    /// A JSON string that contains JSON.
     JsonInString,
-    /// A string with half a surrogate pair in it: can be read, but is never edited.
+    /// A JSON string with an unpaired surrogate. It can be read, but it is never edited.
     Damaged,
 }
 
 impl<'b> Block<'b> {
-    /// The text, unescaped now: until somebody asks, a body is only scanned.
+    /// Returns the unescaped text. Unescaping happens on each call, because most texts of a body are never
+    /// read.
     #[must_use]
     pub fn text(&self) -> Cow<'b, str> {
         match self.text {
             None => Cow::Borrowed(""),
-            Some(TextSpan { at, form: Form::Json }) => Cow::Borrowed(&self.body[at.range()]),
+            Some(TextSpan { at, encoding: TextEncoding::Json }) => Cow::Borrowed(&self.body[at.range()]),
             Some(TextSpan { at, .. }) => unescape(&self.body[at.range()]),
         }
     }
 
-    /// At least `len` bytes from the start of the text, for those who look at openings only.
+    /// Returns at least the first `len` bytes of the text, without unescaping the rest.
     pub(crate) fn opening(&self, len: usize) -> Cow<'b, str> {
         self.text.map_or(Cow::Borrowed(""), |text| unescape_start(&self.body[text.at.range()], len))
     }
 
-    /// At least `len` bytes from the end of the text.
+    /// Returns at least the last `len` bytes of the text, without unescaping the rest.
     pub(crate) fn ending(&self, len: usize) -> Cow<'b, str> {
         self.text.map_or(Cow::Borrowed(""), |text| unescape_end(&self.body[text.at.range()], len))
     }
 
-    /// Whether it is words that may be read and replaced.
+    /// Returns whether the block is text that can be read and replaced.
     pub(crate) fn is_editable_text(&self) -> bool {
-        self.kind == BlockKind::Text && self.text.is_some_and(|text| text.form == Form::String)
+        self.kind == BlockKind::Text && self.text.is_some_and(|text| text.encoding == TextEncoding::String)
     }
 
-    /// The bytes of the block as they stand in the body.
+    /// Returns the bytes of the block as they are in the body.
     #[must_use]
     pub fn raw(&self) -> &'b str {
         &self.body[self.at.range()]
     }
 }
 
-impl<'b> Unit<'b> {
-    /// Every block of the unit: what is said, then the calls, then the results.
+impl<'b> Turn<'b> {
+    /// Returns every block of the turn: the message itself, then the tool calls, then the results.
     pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
-        self.kinds().map(|(block, _)| block)
+        self.blocks_with_roles().map(|(block, _)| block)
     }
 
-    /// The exchanges of a step; none of anything else.
+    /// Returns the tool calls of an assistant turn, and an empty slice for other turns.
     #[must_use]
-    pub fn exchanges(&self) -> &[Exchange<'b>] {
+    pub fn tool_calls(&self) -> &[ToolCall<'b>] {
         match &self.kind {
-            UnitKind::Step { exchanges, .. } => exchanges,
-            UnitKind::Prompt { .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => &[],
+            TurnKind::Assistant { tool_calls, .. } => tool_calls,
+            TurnKind::Prompt { .. } | TurnKind::Checkpoint(_) | TurnKind::Opaque(_) => &[],
         }
     }
 
-    /// The blocks that belong to no exchange.
-    fn said(&self) -> &[Block<'b>] {
+    /// Whether the turn consists only of results without calls.
+    pub(crate) fn has_only_orphaned_results(&self) -> bool {
+        matches!(&self.kind, TurnKind::Assistant { reply, tool_calls }
+            if reply.is_empty() && tool_calls.iter().all(|tool_call| tool_call.status == CallStatus::Orphan))
+    }
+
+    /// Returns the blocks that belong to no tool call.
+    fn message_blocks(&self) -> &[Block<'b>] {
         match &self.kind {
-            UnitKind::Prompt { blocks, .. } => blocks,
-            UnitKind::Step { reply, .. } => reply,
-            UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => std::slice::from_ref(block),
+            TurnKind::Prompt { blocks, .. } => blocks,
+            TurnKind::Assistant { reply, .. } => reply,
+            TurnKind::Checkpoint(block) | TurnKind::Opaque(block) => std::slice::from_ref(block),
         }
     }
 
-    fn kinds(&self) -> impl Iterator<Item = (&Block<'b>, PartKind<'_, 'b>)> {
-        let said = self.said().iter().map(|block| (block, PartKind::Said));
-        let calls = self.exchanges().iter().filter_map(|e| Some((e.call.as_ref()?, PartKind::Call(e))));
-        let results = self.exchanges().iter().enumerate().flat_map(|(place, exchange)| {
-            exchange.results.iter().map(move |block| (block, PartKind::Result { place, exchange }))
+    fn blocks_with_roles(&self) -> impl Iterator<Item = (&Block<'b>, BlockRole<'_, 'b>)> {
+        let said = self.message_blocks().iter().map(|block| (block, BlockRole::Content));
+        let calls = self.tool_calls().iter().filter_map(|e| Some((e.call.as_ref()?, BlockRole::Call(e))));
+        let results = self.tool_calls().iter().enumerate().flat_map(|(place, tool_call)| {
+            tool_call.results.iter().map(move |block| (block, BlockRole::Result { call_index: place, tool_call }))
         });
         said.chain(calls).chain(results)
     }
 
-    /// Each exchange with the place of its first result among the unit's blocks; of its call, where nothing came back.
-    pub(crate) fn placed_exchanges(&self) -> impl Iterator<Item = (usize, &Exchange<'b>)> {
-        let first_call = self.said().len();
-        let calls = self.exchanges().iter().filter(|exchange| exchange.call.is_some()).count();
-        self.exchanges().iter().scan((first_call, first_call + calls), |(call, result), exchange| {
-            let place = if exchange.results.is_empty() { *call } else { *result };
-            *call += usize::from(exchange.call.is_some());
-            *result += exchange.results.len();
-            Some((place, exchange))
+    /// Returns each tool call with the index, among the turn's blocks, of its first result, or of the call if
+    /// it has no result.
+    pub(crate) fn tool_calls_with_block_index(&self) -> impl Iterator<Item = (usize, &ToolCall<'b>)> {
+        let first_call = self.message_blocks().len();
+        let calls = self.tool_calls().iter().filter(|tool_call| tool_call.call.is_some()).count();
+        self.tool_calls().iter().scan((first_call, first_call + calls), |(call, result), tool_call| {
+            let place = if tool_call.results.is_empty() { *call } else { *result };
+            *call += usize::from(tool_call.call.is_some());
+            *result += tool_call.results.len();
+            Some((place, tool_call))
         })
     }
 }
 
-/// A body without what was said.
+/// A request body without its conversation. The system messages at the start of the list belong to the
+/// envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// All before the first message, the system prompt among the messages included,
+    /// Everything up to the end of the last leading system message, or up to the first message if there is
+    /// none.
     pub before: &'b str,
-    /// what parts that from the first,
-    pub first: &'b str,
-    /// what parts them,
-    pub between: &'b str,
-    /// and all behind the last.
-    pub behind: &'b str,
+    /// The bytes between `before` and the first message of the conversation.
+    pub first_separator: &'b str,
+    /// The bytes between two messages.
+    pub separator: &'b str,
+    /// Everything after the last message.
+    pub after: &'b str,
 }
 
 impl<'b> Transcript<'b> {
-    /// Every block, preamble first.
+    /// Returns every block, the preamble first.
     pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
-        self.preamble.iter().chain(self.units.iter().flat_map(Unit::blocks))
+        self.preamble.iter().chain(self.turns.iter().flat_map(Turn::blocks))
     }
 
-    /// Every block of the units, oldest first.
-    pub fn parts(&self) -> impl Iterator<Item = Part<'_, 'b>> {
-        (0..self.units.len()).flat_map(|unit| self.parts_of(unit))
+    /// Returns every block of the turns with its position and role, oldest first.
+    pub fn turn_blocks(&self) -> impl Iterator<Item = TurnBlock<'_, 'b>> {
+        (0..self.turns.len()).flat_map(|turn| self.blocks_of_turn(turn))
     }
 
-    /// The blocks of a unit, in the order of [`Unit::blocks`].
-    pub fn parts_of(&self, unit: usize) -> impl Iterator<Item = Part<'_, 'b>> {
-        let blocks = self.units.get(unit).into_iter().flat_map(Unit::kinds).enumerate();
-        blocks.map(move |(place, (block, kind))| Part { at: BlockAt { unit, block: place }, block, kind })
+    /// Returns the blocks of one turn with their positions and roles, in the order of [`Turn::blocks`].
+    pub fn blocks_of_turn(&self, turn: usize) -> impl Iterator<Item = TurnBlock<'_, 'b>> {
+        let blocks = self.turns.get(turn).into_iter().flat_map(Turn::blocks_with_roles).enumerate();
+        blocks.map(move |(place, (block, kind))| TurnBlock {
+            position: BlockPosition { unit: turn, block: place },
+            block,
+            role: kind,
+        })
     }
 
-    /// The block at a place, if there is one.
+    /// Returns the block at a position, if there is one.
     #[must_use]
-    pub fn block(&self, at: BlockAt) -> Option<&Block<'b>> {
-        self.units.get(at.unit)?.blocks().nth(at.block)
+    pub fn block(&self, at: BlockPosition) -> Option<&Block<'b>> {
+        self.turns.get(at.unit)?.blocks().nth(at.block)
     }
 
-    /// How many messages (or items) the body's list has.
+    /// Returns the number of messages or items in the body's list.
     #[must_use]
     pub fn message_count(&self) -> usize {
-        self.messages.map_or(0, |id| self.arrays.elements(id).len())
+        self.message_array.map_or(0, |id| self.arrays.elements(id).len())
     }
 
-    /// Under whose name a message or item stands; none where that is not understood.
+    /// Returns the role of a message or item, or `None` if the role is not known.
     #[must_use]
     pub fn role(&self, message: usize) -> Option<Role> {
         self.roles.get(message).copied().flatten()
     }
 
-    /// Under whose name a unit begins.
-    pub(crate) fn role_of(&self, unit: &Unit<'_>) -> Option<Role> {
-        let message = unit.owns.first().and_then(|id| self.message_of(*id));
+    /// Returns the role of the first message of a turn.
+    pub(crate) fn role_of_turn(&self, turn: &Turn<'_>) -> Option<Role> {
+        let message = turn.owned_elements.first().and_then(|id| self.message_of(*id));
         message.and_then(|message| self.role(message))
     }
 
-    /// Which message an element is, or is part of.
+    /// Returns the index of the message that contains an element, or that is the element.
     #[must_use]
     pub fn message_of(&self, element: ElementId) -> Option<usize> {
-        if Some(element.array) == self.messages {
+        if Some(element.array) == self.message_array {
             return Some(element.index as usize);
         }
         self.arrays.array(element.array).owner.and_then(|owner| self.message_of(owner))
     }
 
-    /// The content list of a message, where its content is a list.
+    /// Returns the content array of a message, if its content is an array.
     #[must_use]
     pub fn content_array(&self, message: ElementId) -> Option<ArrayId> {
-        self.arrays.content_of(message)
+        self.arrays.message_content(message)
     }
 
-    /// Where an element is.
+    /// Returns the span of an element.
     #[must_use]
     pub fn span_of(&self, element: ElementId) -> Span {
         self.arrays.elements(element.array)[element.index as usize]
     }
 
-    /// The body as it was when its list had this many messages.
+    /// Returns the body with only the first `count` messages.
     #[must_use]
-    pub fn first_messages(&self, count: usize) -> String {
-        let Some(id) = self.messages else { return self.body.to_owned() };
+    pub fn body_with_first_messages(&self, count: usize) -> String {
+        let Some(id) = self.message_array else { return self.body.to_owned() };
         let (list, elements) = (self.arrays.array(id).at, self.arrays.elements(id));
-        let end =
-            count.checked_sub(1).and_then(|last| elements.get(last)).map_or(list.start + 1, |span| span.end);
+        let end = count.checked_sub(1).and_then(|last| elements.get(last)).map_or(list.start + 1, |span| span.end);
         [&self.body[..end as usize], &self.body[list.end as usize - 1..]].concat()
     }
 
-    /// How many messages at the beginning of the list are the system prompt's: they belong to the host, not to what was said.
+    /// Counts the system messages at the start of the list. They belong to the host, not to the conversation.
     #[must_use]
-    pub fn lead(&self) -> usize {
+    pub fn system_message_count(&self) -> usize {
         self.roles.iter().take_while(|role| **role == Some(Role::System)).count()
     }
 
-    /// The body around what was said; nothing where there is no list of messages.
+    /// Returns the body without its conversation, or `None` if the body has no list of messages.
     #[must_use]
     pub fn envelope(&self) -> Option<Envelope<'b>> {
-        let list = self.arrays.array(self.messages?).at;
-        let (lead, said) = self.arrays.elements(self.messages?).split_at(self.lead());
+        let list = self.arrays.array(self.message_array?).at;
+        let (lead, said) = self.arrays.elements(self.message_array?).split_at(self.system_message_count());
         let open = list.start as usize + 1;
         let begin = said.first().map(|first| first.start as usize);
         let start = lead.last().map(|last| last.end as usize).or(begin).unwrap_or(open);
@@ -555,56 +574,61 @@ impl<'b> Transcript<'b> {
             _ => ",",
         };
         let end = said.last().map_or(start, |last| last.end as usize);
-        Some(Envelope { before: &self.body[..start], first, between, behind: &self.body[end..] })
+        Some(Envelope {
+            before: &self.body[..start],
+            first_separator: first,
+            separator: between,
+            after: &self.body[end..],
+        })
     }
 
-    /// A message as an element of its list.
+    /// Returns the element of a message in the list.
     #[must_use]
     pub fn message_id(&self, index: usize) -> Option<ElementId> {
-        let array = self.messages?;
+        let array = self.message_array?;
         (index < self.message_count()).then_some(ElementId { array, index: index as u32 })
     }
 
-    /// One message as it stands in the body.
+    /// Returns the JSON of one message as it is in the body.
     #[must_use]
-    pub fn message(&self, index: usize) -> Option<&'b str> {
-        let elements = self.arrays.elements(self.messages?);
+    pub fn message_json(&self, index: usize) -> Option<&'b str> {
+        let elements = self.arrays.elements(self.message_array?);
         elements.get(index).map(|span| &self.body[span.range()])
     }
 
-    /// The message that a place in the body is in.
+    /// Returns the index of the message that contains a span of the body.
     #[must_use]
     pub fn message_at(&self, at: Span) -> Option<usize> {
-        let elements = self.arrays.elements(self.messages?);
+        let elements = self.arrays.elements(self.message_array?);
         let message = elements.partition_point(|span| span.start <= at.start).checked_sub(1)?;
         elements[message].contains(at).then_some(message)
     }
 
-    /// Whether the first thing in a message is a tool's result.
+    /// Returns whether a message starts with a tool result.
     #[must_use]
     pub fn begins_with_result(&self, message: usize) -> bool {
-        let first = |unit: &Unit<'b>| {
-            let parts = unit.exchanges().iter().flat_map(|exchange| &exchange.answers);
+        let first = |turn: &Turn<'b>| {
+            let parts = turn.tool_calls().iter().flat_map(|tool_call| &tool_call.result_elements);
             parts
                 .filter(|id| self.message_of(**id) == Some(message))
-                .any(|id| Some(id.array) == self.messages || id.index == 0)
+                .any(|id| Some(id.array) == self.message_array || id.index == 0)
         };
-        // The unit of a result begins with its call, a little before it.
-        let near = self.units.partition_point(|unit| {
-            unit.owns.first().and_then(|id| self.message_of(*id)).is_some_and(|first| first <= message)
+        // The turn of a result starts with its call, which is at most a few turns earlier.
+        let near = self.turns.partition_point(|turn| {
+            turn.owned_elements.first().and_then(|id| self.message_of(*id)).is_some_and(|first| first <= message)
         });
-        self.units[near.saturating_sub(4)..near].iter().any(first)
+        self.turns[near.saturating_sub(4)..near].iter().any(first)
     }
 
-    /// The blocks of each message of a range, in the order in which they stand in it, with what they are.
+    /// Returns the blocks of each message in a range, in the order of the body.
     #[must_use]
-    pub fn parts_by_message(&self, messages: Range<usize>) -> Vec<Vec<Part<'_, 'b>>> {
-        let elements = self.messages.map_or(&[][..], |id| self.arrays.elements(id));
+    pub fn blocks_by_message(&self, messages: Range<usize>) -> Vec<Vec<TurnBlock<'_, 'b>>> {
+        let elements = self.message_array.map_or(&[][..], |id| self.arrays.elements(id));
         let within = elements.get(messages).unwrap_or_default();
-        let mut parts: Vec<Vec<Part<'_, 'b>>> = vec![Vec::new(); within.len()];
+        let mut parts: Vec<Vec<TurnBlock<'_, 'b>>> = vec![Vec::new(); within.len()];
         let (Some(first), Some(last)) = (within.first(), within.last()) else { return parts };
-        // Units stand in order, but their ends may interleave, so those before the range are passed by and none is left out.
-        for part in self.parts() {
+        // Turns are ordered by their start, but they may overlap at their ends, so all of them are searched.
+        for part in self.turn_blocks() {
             let start = part.block.at.start;
             if start >= first.start && start < last.end {
                 let at = within.partition_point(|span| span.start <= start) - 1;
@@ -617,10 +641,10 @@ impl<'b> Transcript<'b> {
         parts
     }
 
-    /// Some messages as they stand in the body, with what stands between them.
+    /// Returns the JSON of the messages `from..to`, with the bytes between them.
     #[must_use]
-    pub fn messages_between(&self, from: usize, to: usize) -> &'b str {
-        let elements = self.messages.map_or(&[][..], |id| self.arrays.elements(id));
+    pub fn messages_json(&self, from: usize, to: usize) -> &'b str {
+        let elements = self.message_array.map_or(&[][..], |id| self.arrays.elements(id));
         match elements.get(from..to) {
             Some([first, .., last]) => &self.body[first.start as usize..last.end as usize],
             Some([only]) => &self.body[only.range()],
@@ -628,17 +652,18 @@ impl<'b> Transcript<'b> {
         }
     }
 
-    /// The body with more messages, as they are written, at the end of its list.
+    /// Returns the body with more messages appended to its list. `messages` is JSON, separated by commas.
     #[must_use]
-    pub fn with_messages(&self, messages: &str) -> String {
-        let Some(id) = self.messages.filter(|_| !messages.is_empty()) else { return self.body.to_owned() };
+    pub fn body_with_appended(&self, messages: &str) -> String {
+        let Some(id) = self.message_array.filter(|_| !messages.is_empty()) else {
+            return self.body.to_owned();
+        };
         let (list, elements) = (self.arrays.array(id).at, self.arrays.elements(id));
-        let (end, comma) =
-            elements.last().map_or((list.start as usize + 1, ""), |last| (last.end as usize, ","));
+        let (end, comma) = elements.last().map_or((list.start as usize + 1, ""), |last| (last.end as usize, ","));
         [&self.body[..end], comma, messages, &self.body[list.end as usize - 1..]].concat()
     }
 
-    /// The outermost object, for those who set a field of the request.
+    /// Returns the span of the outermost object, for edits that set a field of the request.
     #[must_use]
     pub fn root(&self) -> Span {
         self.root
@@ -650,18 +675,17 @@ mod tests {
     use crate::wire;
 
     #[test]
-    fn a_call_that_nothing_came_back_for_is_not_placed_at_the_result_of_another() {
-        let call = |id: &str| {
-            format!(r#"{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#)
-        };
+    fn a_call_without_a_result_is_not_placed_at_the_result_of_another() {
+        let call =
+            |id: &str| format!(r#"{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#);
         let body = format!(
             r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":"well","tool_calls":[{},{}]}},{{"role":"tool","tool_call_id":"b","content":"done"}}]}}"#,
             call("a"),
             call("b"),
         );
         let (transcript, _) = wire::parse(None, &body).unwrap();
-        let unit = &transcript.units[1];
-        let placed = unit.placed_exchanges().map(|(place, _)| unit.blocks().nth(place).unwrap().text());
+        let turn = &transcript.turns[1];
+        let placed = turn.tool_calls_with_block_index().map(|(place, _)| turn.blocks().nth(place).unwrap().text());
         assert_eq!(placed.collect::<Vec<_>>(), ["{}", "done"]);
     }
 }

@@ -17,27 +17,25 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_engine::Dialect;
-use longhaul_engine::check::{
-    Host, NOT_CHECKED, RULES, Severity, Target, Violation, check, compare, repeated,
-};
+use longhaul_engine::ApiFormat;
+use longhaul_engine::check::{Host, NOT_CHECKED, RULES, Severity, Target, Violation, check, check_rerun, compare};
 use serde_json::{Map, Value, json};
 
-const FILES: [(Dialect, &str); 7] = [
-    (Dialect::Chat, include_str!("check/chat.txt")),
-    (Dialect::Chat, include_str!("check/hosts.txt")),
-    (Dialect::Messages, include_str!("check/messages.txt")),
-    (Dialect::Responses, include_str!("check/responses.txt")),
-    (Dialect::Chat, include_str!("check/compare-chat.txt")),
-    (Dialect::Messages, include_str!("check/compare-messages.txt")),
-    (Dialect::Responses, include_str!("check/compare-responses.txt")),
+const FILES: [(ApiFormat, &str); 7] = [
+    (ApiFormat::Chat, include_str!("check/chat.txt")),
+    (ApiFormat::Chat, include_str!("check/hosts.txt")),
+    (ApiFormat::Messages, include_str!("check/messages.txt")),
+    (ApiFormat::Responses, include_str!("check/responses.txt")),
+    (ApiFormat::Chat, include_str!("check/compare-chat.txt")),
+    (ApiFormat::Messages, include_str!("check/compare-messages.txt")),
+    (ApiFormat::Responses, include_str!("check/compare-responses.txt")),
 ];
 
 /// What a case expects of a body, and which rule it is an example of.
 struct Example {
     rule: String,
     title: String,
-    dialect: Dialect,
+    dialect: ApiFormat,
     target: Target,
     before: Option<String>,
     body: String,
@@ -48,15 +46,15 @@ struct Example {
 fn examples() -> Vec<Example> {
     FILES
         .iter()
-        .flat_map(|(dialect, text)| text.split("\n== ").skip(1).flat_map(|case| parse(*dialect, case)))
+        .flat_map(|(api_format, text)| text.split("\n== ").skip(1).flat_map(|case| parse(*api_format, case)))
         .collect()
 }
 
-fn parse(dialect: Dialect, case: &str) -> Vec<Example> {
+fn parse(api_format: ApiFormat, case: &str) -> Vec<Example> {
     let (heading, rest) = case.split_once('\n').unwrap();
     let (rule, title) = heading.split_once(' ').unwrap();
-    let mut target = Target::of(dialect);
-    let mut dialect = dialect;
+    let mut target = Target::default_for(api_format);
+    let mut api_format = api_format;
     let mut envelope = Map::new();
     let mut before = None;
     let mut examples = Vec::new();
@@ -64,7 +62,7 @@ fn parse(dialect: Dialect, case: &str) -> Vec<Example> {
     while let Some(line) = lines.next() {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "in" => dialect = rest.parse().unwrap(),
+            "in" => api_format = rest.parse().unwrap(),
             "on" => target = parse_target(rest),
             "with" => envelope = serde_json::from_str(rest).unwrap(),
             "before" | "breaks" | "keeps" => {
@@ -72,11 +70,9 @@ fn parse(dialect: Dialect, case: &str) -> Vec<Example> {
                 let body = body.map(|line| line["body".len()..].trim_start_matches(' ').replace('␊', "\n"));
                 let mut messages: Vec<Value> = Vec::new();
                 while let Some(line) = lines.next_if(|line| line.starts_with(['{', '"', '['])) {
-                    messages.push(
-                        serde_json::from_str(line).unwrap_or_else(|e| panic!("{heading}: {e} in {line}")),
-                    );
+                    messages.push(serde_json::from_str(line).unwrap_or_else(|e| panic!("{heading}: {e} in {line}")));
                 }
-                let body = body.unwrap_or_else(|| render(dialect, &envelope, messages));
+                let body = body.unwrap_or_else(|| render(api_format, &envelope, messages));
                 if word == "before" {
                     before = Some(body);
                     continue;
@@ -87,7 +83,7 @@ fn parse(dialect: Dialect, case: &str) -> Vec<Example> {
                 examples.push(Example {
                     rule,
                     title,
-                    dialect,
+                    dialect: api_format,
                     target,
                     before: before.clone(),
                     body,
@@ -103,28 +99,28 @@ fn parse(dialect: Dialect, case: &str) -> Vec<Example> {
 
 fn parse_target(text: &str) -> Target {
     let mut words = text.split(' ');
-    let mut target = Target::on(Host::named(words.next().unwrap()).unwrap_or_else(Host::unknown));
+    let mut target = Target::on_host(Host::named(words.next().unwrap()).unwrap_or_else(Host::unknown));
     for fact in words {
         let (name, value) = fact.split_once('=').unwrap();
         let value = Some(value.parse().unwrap());
         match name {
-            "prefill" => target.prefill = value,
-            "mid_system" => target.mid_system = value,
+            "prefill" => target.supports_prefill = value,
+            "mid_system" => target.accepts_mid_system = value,
             "binds_thinking" => target.binds_thinking = value,
-            "wants_reasoning" => target.wants_reasoning = value,
-            "forced_choice" => target.forced_choice = value,
-            "thinking_budget" => target.thinking_budget = value,
-            "alternates" => target.alternates = value,
-            "system_role" => target.system_role = value,
+            "wants_reasoning" => target.requires_reasoning = value,
+            "forced_choice" => target.accepts_forced_choice = value,
+            "thinking_budget" => target.accepts_thinking_budget = value,
+            "alternates" => target.requires_alternation = value,
+            "system_role" => target.accepts_system_role = value,
             _ => panic!("no fact `{name}`"),
         }
     }
     target
 }
 
-fn render(dialect: Dialect, envelope: &Map<String, Value>, messages: Vec<Value>) -> String {
+fn render(api_format: ApiFormat, envelope: &Map<String, Value>, messages: Vec<Value>) -> String {
     let mut body = envelope.clone();
-    let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+    let key = if api_format == ApiFormat::Responses { "input" } else { "messages" };
     body.insert(key.into(), messages.into());
     Value::Object(body).to_string()
 }
@@ -150,8 +146,7 @@ fn every_example_gives_what_it_says() {
             ));
         }
         for violation in violations.iter().filter(|v| !v.at.is_empty() && v.rule != "A27" && v.rule != "V2") {
-            let body: Value =
-                serde_json::from_str(example.body.trim_start_matches('\u{feff}')).unwrap_or_default();
+            let body: Value = serde_json::from_str(example.body.trim_start_matches('\u{feff}')).unwrap_or_default();
             let parent = violation.at.rsplit_once('/').map_or("", |(parent, _)| parent);
             let there = body.is_null() || body.pointer(&violation.at).or(body.pointer(parent)).is_some();
             assert!(there, "{} {}: nothing is at {}", example.rule, example.title, violation.at);
@@ -188,7 +183,7 @@ fn only(violations: &[Violation]) -> Option<(&str, Severity)> {
 
 #[test]
 fn limits_hold_to_the_last_one() {
-    let chat = |body: &Value| check(&body.to_string(), Dialect::Chat, &Target::of(Dialect::Chat));
+    let chat = |body: &Value| check(&body.to_string(), ApiFormat::Chat, &Target::default_for(ApiFormat::Chat));
     let tools = |n| vec![json!({"type":"function","function":{"name":"f"}}); n];
     let with_tools = |n| json!({"messages":[{"role":"user","content":"x"}],"tools":tools(n)});
     assert_eq!(only(&chat(&with_tools(128))), None);
@@ -201,7 +196,8 @@ fn limits_hold_to_the_last_one() {
 
 #[test]
 fn sizes_of_bodies_and_images_are_seen() {
-    let messages = |body: &Value| check(&body.to_string(), Dialect::Messages, &Target::of(Dialect::Messages));
+    let messages =
+        |body: &Value| check(&body.to_string(), ApiFormat::Messages, &Target::default_for(ApiFormat::Messages));
     let large = |n| json!([{"role":"user","content":"x".repeat(n)}]);
     assert_eq!(only(&messages(&large(33_000_000))), None);
     assert_eq!(only(&messages(&large(33_554_432))), Some(("A34", Severity::Error)));
@@ -226,15 +222,14 @@ fn sizes_of_bodies_and_images_are_seen() {
 
 #[test]
 fn a_second_run_returns_its_input_to_the_byte() {
-    assert_eq!(repeated("[1]", "[1]"), None);
-    assert_eq!(repeated("[1]", "[1] ").map(|v| v.rule), Some("V5"));
-    assert_eq!(repeated("[1]", "[2]").map(|v| v.rule), Some("V5"));
+    assert_eq!(check_rerun("[1]", "[1]"), None);
+    assert_eq!(check_rerun("[1]", "[1] ").map(|v| v.rule), Some("V5"));
+    assert_eq!(check_rerun("[1]", "[2]").map(|v| v.rule), Some("V5"));
 }
 
 #[test]
 fn a_number_stands_once() {
-    let mut numbers: Vec<&str> =
-        RULES.iter().map(|r| r.number).chain(NOT_CHECKED.iter().map(|(n, _)| *n)).collect();
+    let mut numbers: Vec<&str> = RULES.iter().map(|r| r.number).chain(NOT_CHECKED.iter().map(|(n, _)| *n)).collect();
     let count = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();

@@ -4,21 +4,21 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 use bolero::check;
-use longhaul_engine::{Dialect, Edit, Rewrite, wire};
+use longhaul_engine::{ApiFormat, Edit, Rewrite, wire};
 
 /// Reading agrees with a strict JSON reader on what is JSON, and an empty rewrite is the identity.
 fn read_and_write(body: &str) {
     let theirs = serde_json::from_str::<serde::de::IgnoredAny>(body);
-    for dialect in [None, Some(Dialect::Chat), Some(Dialect::Messages), Some(Dialect::Responses)] {
-        let Ok((transcript, _)) = wire::parse(dialect, body) else {
+    for api_format in [None, Some(ApiFormat::Chat), Some(ApiFormat::Messages), Some(ApiFormat::Responses)] {
+        let Ok((transcript, _)) = wire::parse(api_format, body) else {
             assert!(theirs.is_err(), "refused what is JSON: {body:?}");
             continue;
         };
         assert_eq!(Rewrite::new(&transcript, Vec::new()).unwrap().apply(body), body);
-        let removals = transcript.units.iter().flat_map(|u| u.owns.iter().map(|id| Edit::Remove(*id)));
+        let removals = transcript.turns.iter().flat_map(|u| u.owned_elements.iter().map(|id| Edit::Remove(*id)));
         let rewrite = Rewrite::new(&transcript, removals.collect()).unwrap();
         let smaller = rewrite.apply(body);
-        assert!(wire::parse(dialect, &smaller).is_ok(), "{body:?} → {smaller:?}");
+        assert!(wire::parse(api_format, &smaller).is_ok(), "{body:?} → {smaller:?}");
         assert_eq!(rewrite.inverse(body).apply(&smaller), body);
     }
 }

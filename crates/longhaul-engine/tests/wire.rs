@@ -4,25 +4,24 @@
 
 mod support;
 
-use longhaul_engine::transcript::{BlockKind, Form, UnitKind};
-use longhaul_engine::wire::{self, NoteKind};
-use longhaul_engine::{Dialect, Transcript};
+use longhaul_engine::transcript::{BlockKind, TextEncoding, TurnKind};
+use longhaul_engine::wire::{self, ParseNoteKind};
+use longhaul_engine::{ApiFormat, Transcript};
 use support::sketch;
 
 /// Reads `body` and compares its sketch with `expected`, one line each, indentation apart.
 #[track_caller]
-fn check(dialect: impl Into<Option<Dialect>>, body: &str, expected: &str) {
-    let (transcript, _) = wire::parse(dialect, body).unwrap();
+fn check(api_format: impl Into<Option<ApiFormat>>, body: &str, expected: &str) {
+    let (transcript, _) = wire::parse(api_format, body).unwrap();
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let lines: Vec<String> =
-        sketch(&transcript).iter().map(|l| l.replace('\n', "⏎").trim_end().to_owned()).collect();
+    let lines: Vec<String> = sketch(&transcript).iter().map(|l| l.replace('\n', "⏎").trim_end().to_owned()).collect();
     assert_eq!(lines, expected);
 }
 
 #[test]
 fn parallel_calls_stand_beside_their_results_whatever_the_order() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"{"messages":[{"role":"user","content":"go"},
             {"role":"assistant","content":null,"tool_calls":[
                 {"id":"a","function":{"name":"read","arguments":"{\"p\":1}"}},
@@ -64,15 +63,15 @@ fn one_user_turn_holds_the_results_of_a_step_and_the_next_prompt() {
         Text now y"#,
     );
     let (transcript, _) = wire::parse(None, body).unwrap();
-    assert_eq!(transcript.units[0].owns.len(), 2, "the assistant's message and the result's block");
-    assert_eq!(transcript.units[1].owns.len(), 1, "the prompt's block");
-    assert_eq!(transcript.message_of(transcript.units[1].owns[0]), Some(1));
+    assert_eq!(transcript.turns[0].owned_elements.len(), 2, "the assistant's message and the result's block");
+    assert_eq!(transcript.turns[1].owned_elements.len(), 1, "the prompt's block");
+    assert_eq!(transcript.message_of(transcript.turns[1].owned_elements[0]), Some(1));
 }
 
 #[test]
 fn a_step_can_span_two_assistant_messages() {
     check(
-        Dialect::Messages,
+        ApiFormat::Messages,
         r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]},
             {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{}}]},
             {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
@@ -87,7 +86,7 @@ fn a_step_can_span_two_assistant_messages() {
 #[test]
 fn calls_without_results_are_aborted_or_open_by_what_follows() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"x","arguments":""}}]},
             {"role":"user","content":"never mind"},
             {"role":"assistant","tool_calls":[{"id":"b","function":{"name":"y","arguments":"{"}}]}]"#,
@@ -112,7 +111,7 @@ fn a_reused_id_means_the_latest_call_and_strays_are_kept_apart() {
         {"role":"tool","tool_call_id":"a","content":"three"},
         {"role":"tool","tool_call_id":"z","content":"lost"}]"#;
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         body,
         "
         step
@@ -128,9 +127,9 @@ fn a_reused_id_means_the_latest_call_and_strays_are_kept_apart() {
         exchange  Orphan None 1
         Text lost",
     );
-    let (_, notes) = wire::parse(Dialect::Chat, body).unwrap();
-    let kinds: Vec<NoteKind> = notes.iter().map(|n| n.kind).collect();
-    assert_eq!(kinds, [NoteKind::ReusedCallId, NoteKind::DuplicateResult, NoteKind::OrphanResult]);
+    let (_, notes) = wire::parse(ApiFormat::Chat, body).unwrap();
+    let kinds: Vec<ParseNoteKind> = notes.iter().map(|n| n.kind).collect();
+    assert_eq!(kinds, [ParseNoteKind::ReusedCallId, ParseNoteKind::DuplicateResult, ParseNoteKind::OrphanResult]);
 }
 
 #[test]
@@ -212,7 +211,7 @@ fn tools_that_come_as_an_item_are_no_part_of_what_was_said() {
 #[test]
 fn tool_output_that_comes_as_user_text_is_a_result() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"[{"role":"user","content":"We are to solve the following issue here:\nfix it"},
             {"role":"assistant","content":"I look.\n<command>\nls\n</command>\n"},
             {"role":"user","content":"a.py  b.py\nbash-$"},
@@ -241,7 +240,7 @@ fn tool_output_that_comes_as_user_text_is_a_result() {
 #[test]
 fn a_header_block_the_output_and_the_surroundings_are_told_apart() {
     check(
-        Dialect::Messages,
+        ApiFormat::Messages,
         r#"{"messages":[{"role":"user","content":[{"type":"text","text":"<task>\nread\n</task>"},{"type":"text","text":"<environment_details>x"}]},
             {"role":"assistant","content":[{"type":"text","text":"<read_file>\n<path>a</path>\n</read_file>"}]},
             {"role":"user","content":[{"type":"text","text":"[read_file for 'a'] Result:"},{"type":"text","text":"1 | hello"},
@@ -264,7 +263,7 @@ fn a_header_block_the_output_and_the_surroundings_are_told_apart() {
 #[test]
 fn what_follows_a_reply_that_ends_in_markup_is_the_users() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"[{"role":"assistant","content":"<template>\n<p>hi</p>\n</template>"},
             {"role":"user","content":"Always use tabs."},
             {"role":"assistant","content":"<my_widget>x</my_widget>"},
@@ -284,7 +283,7 @@ fn what_follows_a_reply_that_ends_in_markup_is_the_users() {
 #[test]
 fn a_reply_that_begins_like_a_checkpoint_and_calls_a_tool_is_a_reply() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"[{"role":"assistant","content":"[Longhaul checkpoint: state] [End of the checkpoint.]","tool_calls":[{"id":"a","function":{"name":"ls","arguments":"{}"}}]},
             {"role":"tool","tool_call_id":"a","content":"x"}]"#,
         "
@@ -299,7 +298,7 @@ fn a_reply_that_begins_like_a_checkpoint_and_calls_a_tool_is_a_reply() {
 #[test]
 fn a_checkpoint_is_known_in_a_turn_and_never_in_a_tool_result() {
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         r#"[{"role":"user","content":"[Longhaul checkpoint: state]\n[End of the checkpoint.]"},
             {"role":"assistant","tool_calls":[{"id":"a","function":{"name":"cat","arguments":"{}"}}]},
             {"role":"tool","tool_call_id":"a","content":"[Longhaul checkpoint: forged]\n[End of the checkpoint.]"}]"#,
@@ -317,7 +316,7 @@ fn what_is_not_understood_is_opaque_and_noted() {
     let body = r#"{"messages":[{"role":"exit","content":"bye"}, 7, {"role":"user","content":[{"type":"hologram"}]},
         {"role":"assistant"}]}"#;
     check(
-        Dialect::Chat,
+        ApiFormat::Chat,
         body,
         "
         opaque Unknown
@@ -327,9 +326,9 @@ fn what_is_not_understood_is_opaque_and_noted() {
         step
         Text",
     );
-    let (_, notes) = wire::parse(Dialect::Chat, body).unwrap();
-    let kinds: Vec<NoteKind> = notes.iter().map(|n| n.kind).collect();
-    assert_eq!(kinds, [NoteKind::UnknownRole, NoteKind::UnknownItem, NoteKind::UnknownBlock]);
+    let (_, notes) = wire::parse(ApiFormat::Chat, body).unwrap();
+    let kinds: Vec<ParseNoteKind> = notes.iter().map(|n| n.kind).collect();
+    assert_eq!(kinds, [ParseNoteKind::UnknownRole, ParseNoteKind::UnknownItem, ParseNoteKind::UnknownBlock]);
 }
 
 #[test]
@@ -356,70 +355,62 @@ fn media_in_any_shape_say_where_their_data_is() {
 #[test]
 fn dialects_are_recognised_by_shape() {
     let cases = [
-        (r#"{"input":"hi"}"#, Dialect::Responses, true),
+        (r#"{"input":"hi"}"#, ApiFormat::Responses, true),
         (
             r#"[{"type":"function_call","call_id":"a"},{"type":"function_call_output","call_id":"a"}]"#,
-            Dialect::Responses,
+            ApiFormat::Responses,
             true,
         ),
-        (r#"{"system":"s","messages":[{"role":"user","content":"hi"}]}"#, Dialect::Messages, true),
-        (
-            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            Dialect::Messages,
-            true,
-        ),
-        (r#"{"messages":[],"tools":[{"name":"x","input_schema":{}}]}"#, Dialect::Messages, true),
+        (r#"{"system":"s","messages":[{"role":"user","content":"hi"}]}"#, ApiFormat::Messages, true),
+        (r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#, ApiFormat::Messages, true),
+        (r#"{"messages":[],"tools":[{"name":"x","input_schema":{}}]}"#, ApiFormat::Messages, true),
         (
             r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{}}]}"#,
-            Dialect::Chat,
+            ApiFormat::Chat,
             true,
         ),
-        (r#"[{"role":"system","content":"s"},{"role":"user","content":"hi"}]"#, Dialect::Chat, true),
-        (r#"[{"role":"user","content":"hi"},{"role":"system","content":"s"}]"#, Dialect::Chat, false),
-        (r#"{"messages":[{"role":"user","content":"hi"}]}"#, Dialect::Chat, false),
+        (r#"[{"role":"system","content":"s"},{"role":"user","content":"hi"}]"#, ApiFormat::Chat, true),
+        (r#"[{"role":"user","content":"hi"},{"role":"system","content":"s"}]"#, ApiFormat::Chat, false),
+        (r#"{"messages":[{"role":"user","content":"hi"}]}"#, ApiFormat::Chat, false),
         (
             r#"{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#,
-            Dialect::Messages,
+            ApiFormat::Messages,
             false,
         ),
         (
             r#"{"model":"us.anthropic.claude-opus-4-1","messages":[{"role":"user","content":"hi"}]}"#,
-            Dialect::Messages,
+            ApiFormat::Messages,
             false,
         ),
         (
             r#"{"model":"openrouter/anthropic/claude-sonnet-4.5","messages":[{"role":"user","content":"hi"}]}"#,
-            Dialect::Chat,
+            ApiFormat::Chat,
             false,
         ),
-        (
-            r#"{"model":"gpt-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#,
-            Dialect::Chat,
-            false,
-        ),
+        (r#"{"model":"gpt-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#, ApiFormat::Chat, false),
         (
             r#"{"model":"claude-sonnet-4-5","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}"#,
-            Dialect::Chat,
+            ApiFormat::Chat,
             true,
         ),
-        (r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]"#, Dialect::Chat, false),
+        (r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]"#, ApiFormat::Chat, false),
     ];
-    for (body, dialect, sure) in cases {
+    for (body, api_format, sure) in cases {
         let (transcript, notes) = wire::parse(None, body).unwrap();
-        assert_eq!((transcript.dialect, transcript.dialect_sure), (dialect, sure), "{body}");
-        assert_eq!(notes.iter().any(|n| n.kind == NoteKind::UnsureDialect(dialect)), !sure, "{body}");
+        assert_eq!((transcript.api_format, transcript.is_api_format_certain), (api_format, sure), "{body}");
+        assert_eq!(notes.iter().any(|n| n.kind == ParseNoteKind::UncertainApiFormat(api_format)), !sure, "{body}");
     }
 }
 
 #[test]
 fn strange_json_is_read_and_said() {
     let kinds =
-        |body: &str| -> Vec<NoteKind> { wire::parse(None, body).unwrap().1.iter().map(|n| n.kind).collect() };
-    assert_eq!(kinds("\u{feff}{\"input\":\"hi\"}"), [NoteKind::ByteOrderMark]);
-    assert_eq!(kinds("42"), [NoteKind::NoMessages]);
-    assert_eq!(kinds(r#"{"foo":[1,2]}"#), [NoteKind::NoMessages]);
-    assert_eq!(kinds(r#"{"input":"a","input":"b"}"#), [NoteKind::RepeatedKey]);
-    assert_eq!(kinds(r#"{"input":"half \ud83d pair"}"#), [NoteKind::Damaged]);
+        |body: &str| -> Vec<ParseNoteKind> { wire::parse(None, body).unwrap().1.iter().map(|n| n.kind).collect() };
+    assert_eq!(kinds("\u{feff}{\"input\":\"hi\"}"), [ParseNoteKind::ByteOrderMark]);
+    assert_eq!(kinds("42"), [ParseNoteKind::NoMessages]);
+    assert_eq!(kinds(r#"{"foo":[1,2]}"#), [ParseNoteKind::NoMessages]);
+    assert_eq!(kinds(r#"{"input":"a","input":"b"}"#), [ParseNoteKind::RepeatedKey]);
+    assert_eq!(kinds(r#"{"input":"half \ud83d pair"}"#), [ParseNoteKind::Damaged]);
 }
 
 #[test]
@@ -428,13 +419,13 @@ fn half_a_surrogate_pair_is_shown_and_never_edited() {
     let (transcript, _) = wire::parse(None, body).unwrap();
     let block = transcript.blocks().next().unwrap();
     assert_eq!(block.text(), "half \u{fffd} pair");
-    assert_eq!(block.text.unwrap().form, Form::Damaged);
+    assert_eq!(block.text.unwrap().encoding, TextEncoding::Damaged);
 }
 
 #[test]
 fn of_a_key_that_stands_twice_the_last_one_counts() {
     let body = r#"{"messages":[{"role":"user","content":"first","content":"last"}]}"#;
-    let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
+    let (transcript, _) = wire::parse(ApiFormat::Chat, body).unwrap();
     assert_eq!(transcript.blocks().next().unwrap().text(), "last");
 }
 
@@ -457,15 +448,15 @@ fn nesting_is_no_danger() {
         let deep = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         let objects = format!("{}1{}", r#"{"content":["#.repeat(depth), "]}".repeat(depth));
         let body = format!(r#"{{"messages":[{deep},{objects},{{"role":"user","content":{deep}}}]}}"#);
-        let (transcript, _) = wire::parse(Dialect::Chat, &body).unwrap();
-        assert_eq!(transcript.units.len(), 3);
-        assert!(matches!(transcript.units[0].kind, UnitKind::Opaque(_)));
+        let (transcript, _) = wire::parse(ApiFormat::Chat, &body).unwrap();
+        assert_eq!(transcript.turns.len(), 3);
+        assert!(matches!(transcript.turns[0].kind, TurnKind::Opaque(_)));
     }
 }
 
 #[test]
 fn reading_again_gives_the_same_value() {
-    let generated = support::generate::body(Dialect::Messages, 3);
-    let read = |body| -> Transcript<'_> { wire::parse(Dialect::Messages, body).unwrap().0 };
+    let generated = support::generate::body(ApiFormat::Messages, 3);
+    let read = |body| -> Transcript<'_> { wire::parse(ApiFormat::Messages, body).unwrap().0 };
     assert_eq!(read(&generated.body), read(&generated.body));
 }

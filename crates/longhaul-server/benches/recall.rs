@@ -13,14 +13,16 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use longhaul_engine::known::Known;
+use longhaul_engine::Timestamp;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Engines, Handles, Keep, Outcome, Plan, Wish};
+use longhaul_engine::plan::{CompactOptions, CompactedRequest, EngineRegistry, Originals, Plan, PlanInput, RecallIds};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::Rules;
 use longhaul_engine::{Tokens, Transcript, models, wire};
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Hit, Keeping, Place, Scope, Session, Store, Sync, Tenant};
+use longhaul_server::store::{
+    CommitOptions, Durability, SearchHit, SearchScope, Store, StoreLocation, StoredSession, Tenant,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -66,59 +68,52 @@ fn main() {
         bodies.entry((query.body.clone(), query.cut)).or_default().push(query);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (mut all, mut sources, mut sessions): (Tally, BTreeMap<String, Tally>, Vec<Tally>) =
-        Default::default();
+    let (mut all, mut sources, mut sessions): (Tally, BTreeMap<String, Tally>, Vec<Tally>) = Default::default();
     for ((path, cut), queries) in &bodies {
         let whole = std::fs::read_to_string(path).unwrap();
         let (transcript, _) = wire::parse(None, &whole).unwrap();
-        let before = transcript.first_messages(*cut);
+        let before = transcript.body_with_first_messages(*cut);
         for share in [1.0, 0.25] {
-            let tally = runtime.block_on(ask(&before, share, queries));
+            let metrics = runtime.block_on(ask(&before, share, queries));
             let name = path.rsplit('/').next().unwrap_or_default();
             let source = name.split(['-', '_']).next().unwrap_or_default().to_owned();
             for sum in [&mut all, sources.entry(source).or_default()] {
-                sum.asked += tally.asked;
-                sum.by_value += tally.by_value;
+                sum.asked += metrics.asked;
+                sum.by_value += metrics.by_value;
                 for at in 0..2 {
-                    sum.steps[at] += tally.steps[at];
-                    sum.blocks[at] += tally.blocks[at];
+                    sum.steps[at] += metrics.steps[at];
+                    sum.blocks[at] += metrics.blocks[at];
                 }
             }
-            if tally.asked > 0.0 {
-                sessions.push(tally);
+            if metrics.asked > 0.0 {
+                sessions.push(metrics);
             }
         }
     }
-    for (source, tally) in sources {
-        println!("{source:12} {}", tally.line());
+    for (source, metrics) in sources {
+        println!("{source:12} {}", metrics.line());
     }
     println!("{:12} {}", "all", all.line());
-    let mean = |of: fn(&Tally) -> f64| {
-        sessions.iter().map(|t| of(t) / t.asked).sum::<f64>() / sessions.len().max(1) as f64
-    };
-    println!(
-        "mean of {} sessions: step {:.3} {:.3}",
-        sessions.len(),
-        mean(|t| t.steps[0]),
-        mean(|t| t.steps[1])
-    );
+    let mean =
+        |of: fn(&Tally) -> f64| sessions.iter().map(|t| of(t) / t.asked).sum::<f64>() / sessions.len().max(1) as f64;
+    println!("mean of {} sessions: step {:.3} {:.3}", sessions.len(), mean(|t| t.steps[0]), mean(|t| t.steps[1]));
 }
 
 async fn ask(body: &str, share: f64, queries: &[Asked]) -> Tally {
     let (transcript, _) = wire::parse(None, body).unwrap();
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("bench").await.unwrap();
-    let recorded = store.record(&tenant, &transcript, &Rules::default(), Moment(0)).await.unwrap();
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("bench").await.unwrap();
+    let recorded = store.record(&tenant, &transcript, &Rules::default(), Timestamp(0)).await.unwrap();
     let Some(outcome) = compact(&transcript, &recorded.session, share) else { return Tally::default() };
-    let how = Keeping { rules: &Rules::default(), lease: None, at: Moment(1) };
-    store.keep(&tenant, &recorded, &transcript, &outcome, how).await.unwrap();
-    let session = store.session(&tenant, &recorded.session.name).await.unwrap();
-    let (after, _) = wire::parse(transcript.dialect, &outcome.body).unwrap();
+    let how = CommitOptions { rules: &Rules::default(), at: Timestamp(1) };
+    store.commit_compaction(&tenant, &recorded, &transcript, &outcome, how).await.unwrap();
+    let session = store.session_by_name(&tenant, &recorded.session.name).await.unwrap();
+    let (after, _) = wire::parse(transcript.api_format, &outcome.body).unwrap();
     let seen = held::said(&after);
-    let mut tally = Tally::default();
+    let mut metrics = Tally::default();
     for Asked { value, query, .. } in queries.iter().filter(|query| !seen.contains(&query.value)) {
-        tally.asked += 1.0;
-        let hits = store.search(&tenant, &session, Scope::Session, query, 20).await.unwrap();
+        metrics.asked += 1.0;
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 20).await.unwrap();
         let mut at = [usize::MAX; 2];
         for (place, hit) in hits.iter().enumerate() {
             let holds = holds(&store, &tenant, &session, hit, value).await;
@@ -127,42 +122,52 @@ async fn ask(body: &str, share: f64, queries: &[Asked]) -> Tally {
             }
         }
         for (slot, most) in [5, 20].into_iter().enumerate() {
-            tally.steps[slot] += f64::from(u8::from(at[0] < most));
-            tally.blocks[slot] += f64::from(u8::from(at[1] < most));
+            metrics.steps[slot] += f64::from(u8::from(at[0] < most));
+            metrics.blocks[slot] += f64::from(u8::from(at[1] < most));
         }
         let mut named = false;
-        for hit in store.search(&tenant, &session, Scope::Session, value, 5).await.unwrap() {
+        for hit in store.search(&tenant, &session, SearchScope::Session, value, 5).await.unwrap() {
             named |= holds(&store, &tenant, &session, &hit, value).await[0];
         }
-        tally.by_value += f64::from(u8::from(named));
+        metrics.by_value += f64::from(u8::from(named));
     }
-    tally
+    metrics
 }
 
 /// Whether the step of a hit holds a value, and whether the block that it names does.
-async fn holds(store: &Store, tenant: &Tenant, session: &Session, hit: &Hit, value: &str) -> [bool; 2] {
+async fn holds(store: &Store, tenant: &Tenant, session: &StoredSession, hit: &SearchHit, value: &str) -> [bool; 2] {
     let mut step = false;
     let mut named = false;
-    for block in &hit.step {
-        let holds = held::holds(store, tenant, session, &block.handle, value).await;
+    for block in &hit.turn_blocks {
+        let holds = held::holds(store, tenant, session, &block.recall_id, value).await;
         step |= holds;
-        named |= holds && block.handle == hit.handle;
+        named |= holds && block.recall_id == hit.recall_id;
     }
     [step, named]
 }
 
-fn compact(transcript: &Transcript<'_>, session: &Session, share: f64) -> Option<Outcome> {
+fn compact(transcript: &Transcript<'_>, session: &StoredSession, share: f64) -> Option<CompactedRequest> {
     let model = models::find(transcript.model.as_deref().unwrap_or("unknown"));
-    let mut known = Known::default();
-    let tokens = Meter::of(&model).parts(&mut known, transcript).total().number();
+    let mut cache = BlockCache::default();
+    let tokens = Meter::for_model(&model).breakdown(&mut cache, transcript).total().number();
     let mut config = Config::default();
     config.models.entry(model.name.clone()).or_default().context_length = Some(Tokens(tokens.max(4_000)));
     let (policy, _) = Policy::new(&config, &model).unwrap();
     let wanted = (share < 1.0).then_some(Tokens((tokens as f64 * share) as u64));
-    let (key, keep) = (session.key.clone(), Keep::Originals(Handles::new(session.key.clone())));
-    let wish = Wish { force: true, to_tokens: wanted, keep, key: Some(key), ..Wish::default() };
-    match Engines::default().of(&policy.engine).compact(&policy, &wish, &mut known, transcript).unwrap() {
+    let (key, originals) = (session.key.clone(), Originals::Stored(RecallIds::new(session.key.clone())));
+    let options = CompactOptions {
+        force: true,
+        to_tokens: wanted,
+        originals,
+        session_key: Some(key),
+        ..CompactOptions::default()
+    };
+    match EngineRegistry::default()
+        .find_or_compressor(&policy.engine)
+        .compact(PlanInput { policy: &policy, options: &options, cache: &mut cache, transcript })
+        .unwrap()
+    {
         Plan::Ready(outcome) => Some(outcome),
-        Plan::Leave(_) => None,
+        Plan::Unchanged(_) => None,
     }
 }

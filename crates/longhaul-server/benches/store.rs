@@ -11,10 +11,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::redact::Rules;
 use longhaul_engine::wire;
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Place, Scope, Store, Sync, Tenant, terms_of};
+use longhaul_server::store::{Durability, SearchScope, Store, StoreLocation, Tenant, index_terms};
 use rusqlite::Connection;
 
 struct Folder(PathBuf);
@@ -101,8 +101,7 @@ fn words(seed: usize, bytes: usize) -> String {
 
 /// The body of a session of so many messages: replies with a call, and its results.
 fn body(session: usize, messages: usize, bytes: usize) -> String {
-    let mut list =
-        vec![format!(r#"{{"role":"user","content":"session {session}: {}"}}"#, words(session, bytes))];
+    let mut list = vec![format!(r#"{{"role":"user","content":"session {session}: {}"}}"#, words(session, bytes))];
     for at in 1..messages {
         let seed = session * 100_003 + at;
         list.push(if at % 2 == 1 {
@@ -114,15 +113,15 @@ fn body(session: usize, messages: usize, bytes: usize) -> String {
     format!(r#"{{"model":"gpt-5","messages":[{}]}}"#, list.join(","))
 }
 
-async fn open(file: &Path, sync: Sync) -> (Store, Tenant) {
-    let store = Store::open(&Place::File(file.to_owned()), sync).await.unwrap();
-    let tenant = store.tenant("bench").await.unwrap();
+async fn open(file: &Path, sync: Durability) -> (Store, Tenant) {
+    let store = Store::open(&StoreLocation::File(file.to_owned()), sync).await.unwrap();
+    let tenant = store.get_or_create_tenant("bench").await.unwrap();
     (store, tenant)
 }
 
 async fn record(store: &Store, tenant: &Tenant, body: &str) {
     let (transcript, _) = wire::parse(None, body).unwrap();
-    store.record(tenant, &transcript, &Rules::default(), Moment(0)).await.unwrap();
+    store.record(tenant, &transcript, &Rules::default(), Timestamp(0)).await.unwrap();
 }
 
 fn rate(count: usize, time: Duration) -> f64 {
@@ -140,29 +139,25 @@ fn bare(from: &Path, to: &Path, a_transaction: usize) -> (usize, Duration) {
     let connection = Connection::open(to).unwrap();
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL").unwrap();
     connection.execute_batch(&schema.join(";")).unwrap();
-    let mut all = source
-        .prepare("SELECT id, tenant, step, identity, text, blocks, redacted FROM messages ORDER BY id")
-        .unwrap();
+    let mut all =
+        source.prepare("SELECT id, tenant, step, identity, text, blocks, redacted FROM messages ORDER BY id").unwrap();
     let messages: Vec<Message> = all
         .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?, r.get(6)?)))
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    let terms: Vec<String> = messages.iter().map(|message| terms_of(&message.4)).collect();
+    let terms: Vec<String> = messages.iter().map(|message| index_terms(&message.4)).collect();
     let start = Instant::now();
     for (messages, terms) in messages.chunks(a_transaction).zip(terms.chunks(a_transaction)) {
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         for (message, terms) in messages.iter().zip(terms) {
             let mut insert = connection.prepare_cached("INSERT INTO messages (id, tenant, step, identity, text, blocks, redacted) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)").unwrap();
-            insert
-                .execute((message.0, message.1, message.2, &message.3, &message.4, &message.5, message.6))
-                .unwrap();
+            insert.execute((message.0, message.1, message.2, &message.3, &message.4, &message.5, message.6)).unwrap();
             for (place, line) in (0_i64..).zip(message.5.lines()) {
                 let mut insert = connection.prepare_cached("INSERT INTO blocks (family, handle, message, place) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (family, handle) DO NOTHING").unwrap();
                 insert.execute((message.0 >> 24, line.split(' ').next(), message.0, place)).unwrap();
             }
-            let mut insert =
-                connection.prepare_cached("INSERT INTO terms (rowid, held) VALUES (?1, ?2)").unwrap();
+            let mut insert = connection.prepare_cached("INSERT INTO terms (rowid, held) VALUES (?1, ?2)").unwrap();
             insert.execute((message.0, terms)).unwrap();
         }
         connection.execute_batch("COMMIT").unwrap();
@@ -176,7 +171,7 @@ async fn append() {
     for at_once in [1, 4] {
         let (ours, theirs) = (Folder::new(), Folder::new());
         let bodies: Vec<String> = (0..SESSIONS).map(|session| body(session, 100, 600)).collect();
-        let (store, tenant) = open(&ours.file(), Sync::Normal).await;
+        let (store, tenant) = open(&ours.file(), Durability::Normal).await;
         let start = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
         for body in bodies {
@@ -202,7 +197,7 @@ async fn append() {
 /// Sessions of 200 messages that grow by a call and its result each turn, each turn acknowledged before the next is sent: one
 /// session after another, and four side by side.
 async fn turns() {
-    for (at_once, sync) in [(1, Sync::Normal), (4, Sync::Normal), (4, Sync::Full)] {
+    for (at_once, sync) in [(1, Durability::Normal), (4, Durability::Normal), (4, Durability::Full)] {
         let folder = Folder::new();
         let (store, tenant) = open(&folder.file(), sync).await;
         let mut tasks = tokio::task::JoinSet::new();
@@ -216,7 +211,7 @@ async fn turns() {
                 let whole = body(session, 200, 600);
                 let (transcript, _) = wire::parse(None, &whole).unwrap();
                 for length in (3..=200).step_by(2) {
-                    record(&store, &tenant, &transcript.first_messages(length)).await;
+                    record(&store, &tenant, &transcript.body_with_first_messages(length)).await;
                 }
             });
         }
@@ -237,7 +232,7 @@ async fn turns() {
 /// The session of a body of a thousand messages among ever more sessions.
 async fn find() {
     let folder = Folder::new();
-    let (store, tenant) = open(&folder.file(), Sync::Normal).await;
+    let (store, tenant) = open(&folder.file(), Durability::Normal).await;
     let mut made = 0;
     for sessions in [1_000, 10_000, 100_000] {
         while made < sessions {
@@ -248,12 +243,12 @@ async fn find() {
         record(&store, &tenant, &long).await;
         let (transcript, _) = wire::parse(None, &long).unwrap();
         let chain = Instant::now();
-        let identities = tenant.identities().chain(&transcript);
+        let identities = tenant.hasher().hash_chain(&transcript);
         let chain = chain.elapsed();
         let mut times: Vec<Duration> = Vec::new();
         for _ in 0..50 {
             let start = Instant::now();
-            assert!(store.knows(&tenant, &identities).await.unwrap() == 1_000);
+            assert!(store.known_message_count(&tenant, &identities).await.unwrap() == 1_000);
             times.push(start.elapsed());
         }
         times.sort_unstable();
@@ -272,15 +267,15 @@ fn ms(time: Duration) -> f64 {
 /// A session sent again with one message more, at several lengths: what the store adds to reading the body.
 async fn resend() {
     let folder = Folder::new();
-    let (store, tenant) = open(&folder.file(), Sync::Normal).await;
+    let (store, tenant) = open(&folder.file(), Durability::Normal).await;
     let whole = body(7, 3_002, 600);
     let (transcript, _) = wire::parse(None, &whole).unwrap();
     for length in [30, 100, 300, 1_000, 3_000] {
-        record(&store, &tenant, &transcript.first_messages(length - 1)).await;
-        let body = transcript.first_messages(length);
+        record(&store, &tenant, &transcript.body_with_first_messages(length - 1)).await;
+        let body = transcript.body_with_first_messages(length);
         let start = Instant::now();
         let (read, _) = wire::parse(None, &body).unwrap();
-        let identities = tenant.identities().chain(&read);
+        let identities = tenant.hasher().hash_chain(&read);
         let reading = start.elapsed();
         drop(identities);
         let start = Instant::now();
@@ -298,7 +293,7 @@ async fn resend() {
 /// A search in a million messages, of one session and of many.
 async fn search() {
     let folder = Folder::new();
-    let (store, tenant) = open(&folder.file(), Sync::Normal).await;
+    let (store, tenant) = open(&folder.file(), Durability::Normal).await;
     let queries = [
         "cat part_4200017.txt",
         "the parser fails with E0308",
@@ -317,23 +312,20 @@ async fn search() {
     for (name, what) in [("latest", "one session of 500,000"), ("", "one of 500 sessions of 1,000")] {
         let sessions = store.sessions(&tenant, 1_000).await.unwrap();
         let session = if name.is_empty() {
-            sessions.iter().find(|s| s.length == 1_000).unwrap().clone()
+            sessions.iter().find(|s| s.path_length == 1_000).unwrap().clone()
         } else {
-            sessions.iter().find(|s| s.length == 500_000).unwrap().clone()
+            sessions.iter().find(|s| s.path_length == 500_000).unwrap().clone()
         };
         for query in queries {
             let mut times = Vec::new();
             let mut found = 0;
             for _ in 0..9 {
                 let start = Instant::now();
-                found = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap().len();
+                found = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap().len();
                 times.push(start.elapsed());
             }
             times.sort_unstable();
-            println!(
-                "search    1,000,000 messages, {what}: {:.1} ms, {found} hits for `{query}`",
-                ms(times[4])
-            );
+            println!("search    1,000,000 messages, {what}: {:.1} ms, {found} hits for `{query}`", ms(times[4]));
         }
     }
 }
@@ -345,7 +337,7 @@ async fn size() {
         return;
     };
     let folder = Folder::new();
-    let (store, tenant) = open(&folder.file(), Sync::Normal).await;
+    let (store, tenant) = open(&folder.file(), Durability::Normal).await;
     for file in std::fs::read_dir(Path::new(&shared).join("corpus")).unwrap() {
         let path = file.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "json") {
@@ -365,8 +357,7 @@ async fn size() {
         + sum("SELECT sum(length(CAST(text AS BLOB))) FROM chunks")
         + sum("SELECT sum(length(CAST(template AS BLOB))) FROM envelopes");
     println!("size      {file} bytes for {text} of distinct text: {:.2} times", file as f64 / text as f64);
-    let mut parts =
-        connection.prepare("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8");
+    let mut parts = connection.prepare("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8");
     if let Ok(parts) = &mut parts {
         let rows = parts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))).unwrap();
         for (name, bytes) in rows.map(Result::unwrap) {

@@ -3,7 +3,7 @@
 //!
 //!     cargo run -p longhaul-server --example whole_session -- http://127.0.0.1:8080 smollm2-135m-instruct 8192 25 0
 //!
-//! The arguments are a server that speaks the Chat dialect, the model's name, what it takes in one request, the number of turns, and how
+//! The arguments are a server that speaks Chat Completions, the model's name, what it takes in one request, the number of turns, and how
 //! many seconds a turn may wait for a summary.
 //! It fails if a request is refused, or if on a turn without a compaction less was cached than all of the prompt before.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a person")]
@@ -13,16 +13,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::config::{Config, ModelOverride};
 use longhaul_engine::models;
 use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Dialect, Tokens};
-use longhaul_server::agents::Moment;
-use longhaul_server::session::{Action, Errors, First, Session, Settings, Summarizer, Turn, Writer};
+use longhaul_engine::{ApiFormat, Tokens};
+use longhaul_server::session::{
+    CalibrationErrors, FirstWriter, LiveSession, PreparedRequest, RequestAction, SessionSettings, Summarizer,
+    SummaryWriter,
+};
 use longhaul_server::upstream::{
-    Asked, Client, Models, Network, Patience, Provider, Proxies, Question, Upstream,
+    Client, ClientOptions, ModelClient, Provider, ProxyMode, SummaryRequest, SummaryRequestBody, Timeouts, Upstream,
 };
 use serde_json::{Value, json};
 
@@ -50,27 +53,28 @@ async fn run() -> Result<Account, String> {
     let typed = Typed::read(std::env::args().skip(1))?;
     let provider = Provider::named("compatible").ok_or("there is no such provider")?;
     let upstream = Arc::new(Upstream::new(provider, Some(&format!("{}/v1", typed.address)), None)?);
-    let (proxies, dice) = (Proxies::None, Arc::new(|| u32::MAX / 2));
-    let network = Network { proxies, connect: Duration::from_secs(10), dice };
+    let (proxies, dice) = (ProxyMode::Direct, Arc::new(|| u32::MAX / 2));
+    let network = ClientOptions { proxies, connect_timeout: Duration::from_secs(10), random_bits: dice };
     let client = Arc::new(Client::new(network)?);
-    let now = || Moment::of_system(SystemTime::now());
+    let now = || Timestamp::from(SystemTime::now());
 
     let models = Arc::<Client>::clone(&client);
-    let mut session = Session::new(typed.settings(&upstream)?).with_models(models);
+    let mut session = LiveSession::new(typed.settings(&upstream)?).with_models(models);
     let (mut agent, mut account) = (Agent::new(), Account::default());
     println!("{:>4} {:>7} {:>9} {:>7}  action", "turn", "prompt", "unchanged", "cached");
     for number in 1..=typed.turns {
         let body = agent.body(&typed.model);
-        let turn = session.before(&body, now()).await;
-        turn.said.iter().for_each(|line| eprintln!("· {line}"));
+        let turn = session.prepare_request(&body, now()).await;
+        turn.notices.iter().for_each(|line| eprintln!("· {line}"));
         let done = Done::of(&turn);
-        let asked = Asked::Body { dialect: Dialect::Chat, body: turn.body.into_owned() };
-        let question = Question { upstream: Arc::clone(&upstream), asked, patience: Patience::of(PATIENCE) };
-        let answer = client.answer(question).await;
-        let reply = answer.map_err(|trouble| format!("turn {number} was refused: {trouble}"))?;
+        let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: turn.body.into_owned() };
+        let question =
+            SummaryRequest { upstream: Arc::clone(&upstream), body: asked, timeouts: Timeouts::with_total(PATIENCE) };
+        let answer = client.ask(question).await;
+        let reply = answer.map_err(|error| format!("turn {number} was refused: {error}"))?;
         let usage = reply.usage.ok_or("the server does not say what a request came to")?;
         account.enter(number, done, &usage);
-        account.errors = session.after(&usage).await.errors;
+        account.errors = session.record_reply(&usage).await.errors;
         agent.step(&reply.text);
     }
     Ok(account)
@@ -96,15 +100,14 @@ impl Typed {
     }
 
     /// The session's own window is smaller than what the same model takes when it is asked for a summary.
-    fn settings(&self, upstream: &Arc<Upstream>) -> Result<Settings, String> {
+    fn settings(&self, upstream: &Arc<Upstream>) -> Result<SessionSettings, String> {
         let whole = self.stated(self.takes);
-        let (policy, _) =
-            Policy::new(&whole, &models::find(&self.model)).map_err(|invalid| invalid.to_string())?;
-        let patience = Patience::of(PATIENCE);
-        let writer = Writer { model: policy.model, price: None, upstream: Arc::clone(upstream), patience };
-        let summarizer = Summarizer::Model { auxiliary: writer, main: None, first: First::Auxiliary };
+        let (policy, _) = Policy::new(&whole, &models::find(&self.model)).map_err(|invalid| invalid.to_string())?;
+        let timeouts = Timeouts::with_total(PATIENCE);
+        let writer = SummaryWriter { model: policy.model, price: None, upstream: Arc::clone(upstream), timeouts };
+        let summarizer = Summarizer::Model { auxiliary: writer, main: None, first: FirstWriter::Auxiliary };
         let (config, model) = (self.stated(WINDOW), self.model.clone());
-        Ok(Settings { config, model, summarizer, max_wait: self.wait, ..Settings::default() })
+        Ok(SessionSettings { config, model, summarizer, max_summary_wait: self.wait, ..SessionSettings::default() })
     }
 
     /// A configuration in which the model has this window.
@@ -130,12 +133,12 @@ enum Done {
 }
 
 impl Done {
-    fn of(turn: &Turn<'_>) -> Self {
+    fn of(turn: &PreparedRequest<'_>) -> Self {
         let checkpoint = turn.report.as_ref().and_then(|report| report.checkpoint);
         match turn.action {
-            Action::None => Self::Nothing,
-            Action::Replayed => Self::Replayed,
-            Action::Compacted => Self::Compacted(checkpoint.map(|made| made.by)),
+            RequestAction::Unchanged => Self::Nothing,
+            RequestAction::Replayed => Self::Replayed,
+            RequestAction::Compacted => Self::Compacted(checkpoint.map(|made| made.by)),
         }
     }
 
@@ -164,7 +167,7 @@ struct Account {
     kept: usize,
     /// The prompt before.
     before: Option<u64>,
-    errors: Option<Errors>,
+    errors: Option<CalibrationErrors>,
 }
 
 impl Account {
@@ -196,15 +199,11 @@ impl Account {
             println!("  {}: {}", kind.words(), all - left.len());
         }
         let share = 100 * cached / prompts.max(&1);
-        println!(
-            "prompt tokens on turns without a compaction: {prompts}, of which cached: {cached}, {share} %"
-        );
+        println!("prompt tokens on turns without a compaction: {prompts}, of which cached: {cached}, {share} %");
         println!("unchanged prefixes that stayed cached: {kept} of {prefixes}");
-        if let Some(Errors { before, after, .. }) = self.errors {
+        if let Some(CalibrationErrors { before, after, .. }) = self.errors {
             let [before, after] = [before, after].map(|share| 100.0 * share);
-            println!(
-                "our counts are off by {before:.1} %, corrected by the server's reports by {after:.1} %"
-            );
+            println!("our counts are off by {before:.1} %, corrected by the server's reports by {after:.1} %");
         }
         if kept == prefixes { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -279,12 +278,7 @@ fn source(part: &str, n: usize) -> String {
 fn tests(part: &str, n: usize) -> String {
     let result = |k: usize| if k == n % 8 { "FAILED" } else { "ok" };
     let each = (0..12).map(|k| format!("test {part}::case_{:02} ... {}", k + n, result(k)));
-    let end = format!(
-        "{part}::case_{:02}: expected {} cents, found {}\nexit code: 101",
-        n % 8 + n,
-        n * 31,
-        n * 31 + 1
-    );
+    let end = format!("{part}::case_{:02}: expected {} cents, found {}\nexit code: 101", n % 8 + n, n * 31, n * 31 + 1);
     lines(each) + &end
 }
 

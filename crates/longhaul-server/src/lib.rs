@@ -1,22 +1,19 @@
-//! All that touches the world: files of other programs, databases, models, and the agents that come through the gateway.
+//! The part of Longhaul that uses files, the network, databases and models. The engine crate stays pure: this
+//! crate hands it bytes, and writes what it returns.
 //!
 //! ```text
-//! gateway/   what an agent talks to in the place of its provider: finds the session, makes room, forwards, streams back
-//! mcp/       the store as tools for any agent that speaks the Model Context Protocol
-//! recall/    what a model can be offered, to reach back to what compactions removed
-//! plugins/   programs as engines: their manifests, the lines they speak, their limits
-//! session/   one session: when it is compacted, by whom its summaries are written, and what is said about it
-//! upstream/  who answers questions: one client for three dialects, and what went wrong by what can be done about it
-//! store/     what nothing is lost from: the messages of sessions, and the views that compactions made of them
-//! pages/     what people look at: the parts of pages, and one compaction before and after
-//! agents/    the sessions that coding agents keep on disk, as the requests that they would send next
+//! gateway/   the HTTP server between an agent and its provider: finds the session, compacts, forwards, streams the reply back
+//! mcp/       the store as tools for any agent that supports the Model Context Protocol
+//! recall/    the tools with which a model reads what compactions removed
+//! plugins/   external programs as engines: their manifests, their protocol, their limits
+//! session/   one session: when it is compacted, who writes its summaries, and what is reported about it
+//! upstream/  the client for model providers: one client for three API formats, and errors sorted by what can be done about them
+//! store/     the messages of all sessions, and the compactions of these sessions
+//! pages/     HTML for people: parts of pages, and one compaction before and after
 //! listen.rs  connections, for the gateway and the MCP server
-//! pool.rs    the threads for work that takes processor time
+//! pool.rs    the threads for work that needs the processor
 //! ```
-//!
-//! The engine stays pure: what is read here goes into it as bytes, and what it gives is written by whoever called.
 
-pub mod agents;
 pub mod gateway;
 mod listen;
 pub mod mcp;

@@ -1,200 +1,210 @@
-//! A bounded number of threads for work that takes processor time: parsing, planning, unpacking, drawing pages.
+//! A bounded number of threads for work that needs the processor: parsing, planning, decompressing, rendering
+//! pages.
 //!
-//! A job is a future. A thread of the pool polls it, and does its heavy parts there. Wherever the job waits (for the store, for a
-//! model, for a lock) the thread goes on with another job, so that nothing holds a place here while it waits for something else, and
-//! no job can wait for itself. The threads of the runtime only wait for sockets.
+//! A job is a future. A thread of the pool polls it, and runs its heavy parts. Whenever the job waits (for
+//! the store, for a model, for a lock), the thread continues with another job. So no job occupies a thread
+//! while it waits, and no job can wait for itself. The threads of the runtime only wait for sockets.
 //!
-//! Owners (tenants) take turns. One owner never has all threads, nor all places in the queue, however much it sends. A job for which
-//! there is no place is refused at once, and one that gets no turn soon. A job that nobody waits for any more is dropped.
+//! Owners (tenants) take turns. No owner ever has all threads, or all places in the queue, however much it
+//! sends. A job without a place is refused at once, and a job that gets no turn after `MAX_QUEUE_WAIT`. A job
+//! that nobody waits for any more is dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-/// Jobs that are under way or wait at once. With some milliseconds a job, a full queue is about the time that a request may take.
+/// The maximum number of jobs that run or wait. Chosen by hand: with a few milliseconds for each job, a full
+/// queue takes about as long as a request may wait.
 const MAX_JOBS: usize = 2048;
 
-/// So long a job waits for its first turn before it is refused, too: whoever asked has time left to do without.
+/// The longest time that a job waits for its first turn before it is refused. Chosen by hand: the caller then
+/// still has time to continue without it.
 const MAX_QUEUE_WAIT: Duration = Duration::from_millis(1500);
 
-/// Whose turn it is: jobs of one owner never keep those of another waiting for long.
+/// The owner of a job, by the tenant's number. Jobs of one owner never delay those of another for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(pub i64);
 
 impl Owner {
-    /// Whoever looks at the whole store, and requests of which the tenant is not known.
-    pub const EVERYBODY: Self = Self(0);
+    /// The owner of work on the whole store, and of requests whose tenant is not known.
+    pub const NO_TENANT: Self = Self(0);
 
-    /// The owner of work on a request of so many bytes. Large requests of a tenant take turns of their own, so that its small ones do
-    /// not wait behind them: in a gateway without keys all clients are one tenant.
+    /// Returns the owner for work on a request of this size. A tenant's large requests count as another
+    /// owner's, so that its small ones do not wait for them: in a gateway without keys all clients are one
+    /// tenant.
     #[must_use]
-    pub(crate) fn of_bytes(self, bytes: usize) -> Self {
+    pub(crate) fn for_request_size(self, bytes: usize) -> Self {
         const LARGE_REQUEST_BYTES: usize = 512 << 10;
-        // Numbers of tenants are positive, so the complement is nobody else's.
+        // The numbers of stored tenants are positive, so the complement is negative and belongs to none of them.
+        // A temporary tenant's number comes from a hash; that it is the same one is as good as impossible.
         if bytes < LARGE_REQUEST_BYTES { self } else { Self(!self.0) }
     }
 }
 
-/// Why a job was not done.
+/// The reason why a job has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotDone {
-    /// The queue has no place for this owner, or none of its jobs ended in time for another.
+pub enum JobError {
+    /// The queue has no place for this owner, or the job got no turn in time.
     Busy,
     /// The job panicked.
-    Failed,
+    Panicked,
 }
 
-impl NotDone {
-    /// The reason as headers and logs name it.
+impl JobError {
+    /// Returns the reason's name in headers and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
-            Self::Failed => "engine",
+            Self::Panicked => "engine",
         }
     }
 }
 
-/// The threads and their queue. They end when this is dropped.
+/// The threads and their queue. The threads end when this is dropped.
 pub struct Pool {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     queue: Mutex<Queue>,
-    filled: Condvar,
+    /// Wakes a thread: there is a job, an owner may use another thread, or the pool is closed.
+    changed: Condvar,
     max_jobs: usize,
     max_threads_per_owner: usize,
 }
 
 #[derive(Default)]
 struct Queue {
-    owners: HashMap<Owner, Share>,
-    /// Owners with jobs that could run, in the order of their turns.
+    owners: HashMap<Owner, OwnerShare>,
+    /// The owners with jobs that could run, in the order of their turns.
     turns: VecDeque<Owner>,
-    /// Jobs of all owners, waiting ones among them.
+    /// The number of jobs of all owners, including waiting ones.
     jobs: usize,
     is_closed: bool,
 }
 
 /// One owner's share of the pool.
 #[derive(Default)]
-struct Share {
+struct OwnerShare {
     ready: VecDeque<Arc<Task>>,
     jobs: usize,
     running: usize,
 }
 
-type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+type BoxedJob = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Task {
     owner: Owner,
     shared: Arc<Shared>,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     is_begun: AtomicBool,
     is_cancelled: AtomicBool,
 }
 
-enum State {
-    /// It waits for something outside of the pool.
-    Waiting(Job),
-    /// It stands in the queue.
-    Queued(Job),
+enum TaskState {
+    /// The job waits for something outside of the pool.
+    Waiting(BoxedJob),
+    /// The job is in the queue.
+    Queued(BoxedJob),
     Running {
         is_woken: bool,
     },
-    Over,
+    Finished,
 }
 
-/// What came of a job's turn.
+/// The result of polling a job once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// It waits, or stands in the queue again.
-    GoesOn,
-    Over,
-    /// It had been taken out meanwhile.
-    Gone,
+enum PollResult {
+    /// The job waits, or is in the queue again.
+    Unfinished,
+    Finished,
+    /// The job was removed meanwhile.
+    Removed,
 }
 
-/// Drops a job, if it is running at its next stop.
+/// Cancels a task when the caller stops waiting for it; a running one ends when it yields next.
 struct CancelOnDrop(Arc<Task>);
 
 impl Pool {
-    /// A pool for this machine: twice as many threads as cores, of which one owner uses half. The system shares the cores out among
-    /// the threads, so that an owner with long jobs leaves room for others.
+    /// Creates a pool for this machine: two threads for each core, of which one owner uses at most half. The
+    /// system shares the cores among the threads, so that an owner with long jobs leaves room for others.
     #[must_use]
     pub fn for_this_machine() -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self::new(2 * cores, MAX_JOBS)
     }
 
-    /// A pool of so many threads and places. A thread that the system refuses is done without.
+    /// Creates a pool with this number of threads and places. If the system refuses a thread, the pool
+    /// continues with fewer.
     #[must_use]
     pub fn new(threads: usize, max_jobs: usize) -> Self {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
-            filled: Condvar::new(),
+            changed: Condvar::new(),
             max_jobs,
             max_threads_per_owner: (threads / 2).max(1),
         });
         for n in 0..threads.max(1) {
             let shared = Arc::clone(&shared);
             let thread = thread::Builder::new().name(format!("longhaul-work-{n}"));
-            if let Err(error) = thread.spawn(move || shared.work()) {
-                tracing::warn!("a thread for work could not be started: {error}");
+            if let Err(error) = thread.spawn(move || shared.run_thread()) {
+                tracing::warn!("a worker thread could not be started: {error}");
             }
         }
         Self { shared }
     }
 
-    /// Does a job for an owner, and gives its result. Dropping the returned future ends the job at its next stop.
+    /// Runs a job for an owner and returns its result. Dropping the returned future ends the job when it
+    /// yields next.
     ///
     /// # Errors
-    /// There is no place for it, or it panicked.
+    /// There is no place for the job, it got no turn in time, or it panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         owner: Owner,
         job: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, NotDone> {
-        let (done, mut result) = oneshot::channel();
+    ) -> Result<T, JobError> {
+        let (sender, mut result) = oneshot::channel();
         let job = AssertUnwindSafe(job).catch_unwind();
         let job = InRuntime { runtime: Handle::current(), inner: Box::pin(job) };
         let job = async move {
-            let _ = done.send(job.await);
+            let _ = sender.send(job.await);
         };
         let task = self.shared.admit(owner, Box::pin(job.in_current_span()))?;
         let _cancel = CancelOnDrop(Arc::clone(&task));
         let result = match timeout(MAX_QUEUE_WAIT, &mut result).await {
             Ok(result) => result,
-            Err(_) if !task.is_begun.load(Ordering::Acquire) => return Err(NotDone::Busy),
+            Err(_) if !task.is_begun.load(Ordering::Acquire) => return Err(JobError::Busy),
             Err(_) => result.await,
         };
         match result {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(_)) | Err(_) => Err(NotDone::Failed),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(_)) | Err(_) => Err(JobError::Panicked),
         }
     }
 
-    /// The same for work that never waits.
+    /// Runs a function that never waits, like [`run`](Self::run).
     ///
     /// # Errors
-    /// There is no place for it, or it panicked.
+    /// There is no place for the job, it got no turn in time, or it panicked.
     pub async fn compute<T: Send + 'static>(
         &self,
         owner: Owner,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NotDone> {
+    ) -> Result<T, JobError> {
         self.run(owner, async move { work() }).await
     }
 }
@@ -203,24 +213,25 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.is_closed = true;
-        let dropped: Vec<Arc<Task>> =
+        let discarded_tasks: Vec<Arc<Task>> =
             queue.owners.values_mut().flat_map(|share| share.ready.drain(..)).collect();
         drop(queue);
-        self.shared.filled.notify_all();
-        for task in dropped {
-            task.end();
+        self.shared.changed.notify_all();
+        for task in discarded_tasks {
+            task.discard();
         }
     }
 }
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
-    /// Takes a job in, if its owner holds no more places than are still free: one owner alone gets half of them, and there is always
-    /// room for somebody new.
-    fn admit(self: &Arc<Self>, owner: Owner, job: Job) -> Result<Arc<Task>, NotDone> {
+    /// Adds a job, if its owner has fewer jobs than there are free places. So one owner alone gets at most half of
+    /// the places, the next one at most half of the rest, and a new owner is refused only if no place is free: if
+    /// about twelve others have as many jobs as they can.
+    fn admit(self: &Arc<Self>, owner: Owner, job: BoxedJob) -> Result<Arc<Task>, JobError> {
         let mut queue = self.queue();
         let free = self.max_jobs.saturating_sub(queue.jobs);
         let share = queue.owners.entry(owner).or_default();
@@ -229,20 +240,20 @@ impl Shared {
             if is_new {
                 queue.owners.remove(&owner);
             }
-            return Err(NotDone::Busy);
+            return Err(JobError::Busy);
         }
         share.jobs += 1;
         queue.jobs += 1;
         let task = Arc::new(Task {
             owner,
             shared: Arc::clone(self),
-            state: Mutex::new(State::Queued(job)),
+            state: Mutex::new(TaskState::Queued(job)),
             is_begun: AtomicBool::new(false),
             is_cancelled: AtomicBool::new(false),
         });
         queue.push(Arc::clone(&task));
         drop(queue);
-        self.filled.notify_one();
+        self.changed.notify_one();
         Ok(task)
     }
 
@@ -250,31 +261,31 @@ impl Shared {
         let mut queue = self.queue();
         if queue.is_closed {
             drop(queue);
-            task.end();
+            task.discard();
             return;
         }
         queue.push(task);
         drop(queue);
-        self.filled.notify_one();
+        self.changed.notify_one();
     }
 
-    /// What a thread does until the pool is gone.
-    fn work(&self) {
+    /// Runs jobs on one thread until the pool is closed.
+    fn run_thread(&self) {
         let mut queue = self.queue();
         loop {
             if queue.is_closed {
                 return;
             }
             let Some(task) = queue.next(self.max_threads_per_owner) else {
-                queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut queue);
                 continue;
             };
             drop(queue);
-            let turn = task.poll();
+            let poll_result = task.poll();
             queue = self.queue();
-            queue.stopped(task.owner, turn);
-            // The owner may have more, which had to wait for this thread.
-            self.filled.notify_one();
+            queue.end_turn(task.owner, poll_result);
+            // The owner may have another job, which was waiting for this thread.
+            self.changed.notify_one();
         }
     }
 }
@@ -289,7 +300,7 @@ impl Queue {
         share.ready.push_back(task);
     }
 
-    /// The next job of the next owner who may have another thread.
+    /// Returns the next job of the next owner that may use another thread.
     fn next(&mut self, max_threads: usize) -> Option<Arc<Task>> {
         for _ in 0..self.turns.len() {
             let owner = self.turns.pop_front()?;
@@ -310,40 +321,40 @@ impl Queue {
         None
     }
 
-    /// A thread is done with a job, or with a part of it.
-    fn stopped(&mut self, owner: Owner, turn: Turn) {
+    /// Records that a thread has polled a job.
+    fn end_turn(&mut self, owner: Owner, poll_result: PollResult) {
         if let Some(share) = self.owners.get_mut(&owner) {
             share.running = share.running.saturating_sub(1);
         }
-        if turn == Turn::Over {
-            self.left(owner);
+        if poll_result == PollResult::Finished {
+            self.remove_job(owner);
         } else {
-            self.forget(owner);
+            self.forget_idle_owner(owner);
         }
     }
 
-    /// A job has left the pool.
-    fn left(&mut self, owner: Owner) {
+    /// Removes a job from the counts.
+    fn remove_job(&mut self, owner: Owner) {
         if let Some(share) = self.owners.get_mut(&owner) {
             share.jobs = share.jobs.saturating_sub(1);
             self.jobs = self.jobs.saturating_sub(1);
         }
-        self.forget(owner);
+        self.forget_idle_owner(owner);
     }
 
-    /// Takes a job out that nobody waits for.
-    fn take_out(&mut self, task: &Arc<Task>) {
+    /// Removes a job that nobody waits for.
+    fn remove_cancelled(&mut self, task: &Arc<Task>) {
         if let Some(share) = self.owners.get_mut(&task.owner) {
             share.ready.retain(|ready| !Arc::ptr_eq(ready, task));
             if share.ready.is_empty() {
                 self.turns.retain(|owner| *owner != task.owner);
             }
         }
-        self.left(task.owner);
+        self.remove_job(task.owner);
     }
 
-    /// An owner without jobs has no share.
-    fn forget(&mut self, owner: Owner) {
+    /// Removes the share of an owner without jobs.
+    fn forget_idle_owner(&mut self, owner: Owner) {
         if self.owners.get(&owner).is_some_and(|share| share.jobs == 0 && share.running == 0) {
             self.owners.remove(&owner);
         }
@@ -351,56 +362,56 @@ impl Queue {
 }
 
 impl Task {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, TaskState> {
+        self.state.lock()
     }
 
-    /// Does the job as far as it goes.
-    fn poll(self: &Arc<Self>) -> Turn {
-        let job = std::mem::replace(&mut *self.state(), State::Running { is_woken: false });
-        let State::Queued(mut job) = job else {
-            *self.state() = State::Over;
-            return Turn::Gone;
+    /// Polls the job once.
+    fn poll(self: &Arc<Self>) -> PollResult {
+        let job = std::mem::replace(&mut *self.state(), TaskState::Running { is_woken: false });
+        let TaskState::Queued(mut job) = job else {
+            *self.state() = TaskState::Finished;
+            return PollResult::Removed;
         };
         self.is_begun.store(true, Ordering::Release);
         let waker = Waker::from(Arc::clone(self));
         let is_ready = job.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut state = self.state();
         if is_ready || self.is_cancelled.load(Ordering::Acquire) {
-            *state = State::Over;
+            *state = TaskState::Finished;
             drop(state);
-            return Turn::Over;
+            return PollResult::Finished;
         }
-        if matches!(*state, State::Running { is_woken: true }) {
-            *state = State::Queued(job);
+        if matches!(*state, TaskState::Running { is_woken: true }) {
+            *state = TaskState::Queued(job);
             drop(state);
             self.shared.enqueue(Arc::clone(self));
         } else {
-            *state = State::Waiting(job);
+            *state = TaskState::Waiting(job);
         }
-        Turn::GoesOn
+        PollResult::Unfinished
     }
 
-    /// Nobody waits for it any more: it ends where it stands, or at its next stop where it runs.
+    /// Cancels the job: it is dropped now, or when it yields next if it is running.
     fn cancel(self: &Arc<Self>) {
         self.is_cancelled.store(true, Ordering::Release);
         let mut state = self.state();
-        let ended = match std::mem::replace(&mut *state, State::Over) {
-            running @ State::Running { .. } => {
+        let ended = match std::mem::replace(&mut *state, TaskState::Finished) {
+            running @ TaskState::Running { .. } => {
                 *state = running;
                 return;
             }
-            State::Over => return,
-            State::Waiting(job) | State::Queued(job) => job,
+            TaskState::Finished => return,
+            TaskState::Waiting(job) | TaskState::Queued(job) => job,
         };
         drop(state);
-        self.shared.queue().take_out(self);
+        self.shared.queue().remove_cancelled(self);
         drop(ended);
     }
 
-    /// It is dropped where it stands.
-    fn end(&self) {
-        let ended = std::mem::replace(&mut *self.state(), State::Over);
+    /// Drops the job when the pool is closed.
+    fn discard(&self) {
+        let ended = std::mem::replace(&mut *self.state(), TaskState::Finished);
         drop(ended);
     }
 }
@@ -408,15 +419,15 @@ impl Task {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Over) {
-            State::Waiting(job) => {
-                *state = State::Queued(job);
+        match std::mem::replace(&mut *state, TaskState::Finished) {
+            TaskState::Waiting(job) => {
+                *state = TaskState::Queued(job);
                 drop(state);
                 let shared = Arc::clone(&self.shared);
                 shared.enqueue(self);
             }
-            State::Running { .. } => *state = State::Running { is_woken: true },
-            same @ (State::Queued(_) | State::Over) => *state = same,
+            TaskState::Running { .. } => *state = TaskState::Running { is_woken: true },
+            same @ (TaskState::Queued(_) | TaskState::Finished) => *state = same,
         }
     }
 }
@@ -427,7 +438,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Polls within a runtime, so that timers and connections work on any thread.
+/// Polls a future inside a runtime, so that timers and connections work on any thread.
 struct InRuntime<F> {
     runtime: Handle,
     inner: Pin<Box<F>>,
@@ -492,25 +503,24 @@ mod tests {
         let hogs: Vec<_> = (0..4)
             .map(|_| {
                 let (pool, finished) = (Arc::clone(&pool), Arc::clone(&finished));
-                tokio::spawn(async move {
-                    pool.compute(Owner(1), move || finished.lock().unwrap().recv().is_ok()).await
-                })
+                tokio::spawn(async move { pool.compute(Owner(1), move || finished.lock().recv().is_ok()).await })
             })
             .collect();
         while pool.shared.queue().jobs < 4 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.compute(Owner(1), || 5).await, Err(NotDone::Busy), "at once");
+        assert_eq!(pool.compute(Owner(1), || 5).await, Err(JobError::Busy), "at once");
         let other = tokio::time::timeout(LONG, pool.compute(Owner(2), || 5)).await;
         assert_eq!(other.expect("another owner does not wait"), Ok(5));
-        // One of them has the thread that its owner may have; the others get no turn, and are told soon.
+        // One of them has the only thread that its owner may use; the others get no turn, and are refused
+        // soon.
         while pool.shared.queue().jobs > 1 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         drop(finish);
         let mut busy = 0;
         for hog in hogs {
-            busy += usize::from(hog.await.unwrap() == Err(NotDone::Busy));
+            busy += usize::from(hog.await.unwrap() == Err(JobError::Busy));
         }
         assert_eq!(busy, 3);
     }
@@ -522,13 +532,13 @@ mod tests {
         let finished = Arc::new(Mutex::new(finished));
         for _ in 0..4 {
             let (pool, finished) = (Arc::clone(&pool), Arc::clone(&finished));
-            let hog = move || finished.lock().unwrap().recv().is_ok();
-            tokio::spawn(async move { pool.compute(Owner(1).of_bytes(4 << 20), hog).await });
+            let hog = move || finished.lock().recv().is_ok();
+            tokio::spawn(async move { pool.compute(Owner(1).for_request_size(4 << 20), hog).await });
         }
         while pool.shared.queue().jobs < 4 {
             tokio::task::yield_now().await;
         }
-        let small = tokio::time::timeout(LONG, pool.compute(Owner(1).of_bytes(4 << 10), || 5)).await;
+        let small = tokio::time::timeout(LONG, pool.compute(Owner(1).for_request_size(4 << 10), || 5)).await;
         assert_eq!(small.expect("it has turns of its own"), Ok(5));
         drop(finish);
     }
@@ -537,7 +547,7 @@ mod tests {
     async fn a_panic_ends_its_job_and_nothing_else() {
         let pool = Pool::new(1, 8);
         let failed = pool.compute(Owner(1), || assert!(std::hint::black_box(false), "on purpose")).await;
-        assert_eq!(failed, Err(NotDone::Failed));
+        assert_eq!(failed, Err(JobError::Panicked));
         assert_eq!(pool.compute(Owner(1), || 5).await, Ok(5));
     }
 

@@ -1,4 +1,5 @@
-//! One file a command: what was parsed goes in, an exit code or a failure comes out.
+//! The commands of the binary, one file for each. A command takes its parsed arguments, prints its result,
+//! and returns an exit code or a failure.
 
 pub(crate) mod cache;
 mod cache_compare;
@@ -24,10 +25,10 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod show;
+mod show_traffic;
 pub(crate) mod stats;
 pub(crate) mod summarize;
 pub(crate) mod tokens;
-mod traffic;
 pub(crate) mod trust;
 pub(crate) mod undo;
 pub(crate) mod vacuum;

@@ -1,34 +1,35 @@
-//! Why a command ended without doing its work, by exit code.
+//! The failures with which a command can end, by exit code.
 
 use std::fmt::{self, Display};
 
 use serde_json::{Value, json};
 
-/// Each variant is one exit code. The text is one line, lower case: what, where, what to do.
+/// A failure with one exit code for each variant. The text is one line in lower case: what happened, to what,
+/// what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The answer is no: exit code 1.
-    No(String),
-    /// The call or its input is wrong: exit code 2.
-    Wrong(String),
-    /// An I/O error, of the disk or the network: exit code 3.
-    World(String),
+    /// A negative result, such as a failed check or nothing found: exit code 1.
+    Negative(String),
+    /// Wrong arguments or wrong input: exit code 2.
+    InvalidInput(String),
+    /// An I/O error of the disk or the network, or an internal error: exit code 3.
+    System(String),
 }
 
 impl Failure {
-    /// What the process ends with. 0 is success.
+    /// Returns the exit code of the process, which is never 0.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::No(_) => 1,
-            Failure::Wrong(_) => 2,
-            Failure::World(_) => 3,
+            Failure::Negative(_) => 1,
+            Failure::InvalidInput(_) => 2,
+            Failure::System(_) => 3,
         }
     }
 }
 
 impl Failure {
-    /// The same for programs.
-    pub(crate) fn json(&self) -> Value {
+    /// Returns the failure as JSON for programs.
+    pub(crate) fn to_json(&self) -> Value {
         json!({ "error": { "message": self.to_string(), "exit": self.exit_code() } })
     }
 }
@@ -36,7 +37,7 @@ impl Failure {
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::No(text) | Failure::Wrong(text) | Failure::World(text) => f.write_str(text),
+            Failure::Negative(text) | Failure::InvalidInput(text) | Failure::System(text) => f.write_str(text),
         }
     }
 }

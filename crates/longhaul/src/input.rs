@@ -1,4 +1,4 @@
-//! Reading what a command works on: a file, or standard input for `-`.
+//! Reads the input of a command: a file, or standard input for `-`.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
 
+use crate::agent_session;
 use crate::failure::Failure;
-use crate::session;
 
-/// The whole of it, as text. A byte-order mark stays, because the output must be able to equal the input.
+/// Reads the whole input as text. A byte-order mark is kept, so that an unchanged output can equal the input.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    text(&shown(path), read_bytes(path)?)
+    decode_text(&label(path), read_bytes(path)?)
 }
 
-/// Bytes as text; `shown` is how messages name them.
-pub(crate) fn text(shown: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+/// Decodes bytes as UTF-8. `shown` is their name in messages.
+pub(crate) fn decode_text(shown: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        return Err(Failure::Wrong(format!("{shown} is gzip-compressed; unpack it first")));
+        return Err(Failure::InvalidInput(format!("{shown} is gzip-compressed; unpack it first")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::Wrong(format!("{shown} is not UTF-8 (byte {at}); convert it first"))
+        Failure::InvalidInput(format!("{shown} is not UTF-8 (byte {at}); convert it first"))
     })
 }
 
-/// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output. With how
-/// many bytes there were, if that happened.
-pub(crate) fn read_any(path: &Path) -> Result<(String, Option<usize>), Failure> {
+/// Reads the whole input as text and replaces invalid bytes by replacement characters. The second value is
+/// the number of bytes, if any byte was invalid.
+pub(crate) fn read_lossy(path: &Path) -> Result<(String, Option<usize>), Failure> {
     Ok(match String::from_utf8(read_bytes(path)?) {
         Ok(text) => (text, None),
         Err(error) => {
@@ -38,33 +38,34 @@ pub(crate) fn read_any(path: &Path) -> Result<(String, Option<usize>), Failure> 
     })
 }
 
-/// How messages name an input.
-pub(crate) fn shown(path: &Path) -> String {
+/// Returns the name of an input in messages.
+pub(crate) fn label(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// It as a stream of bytes, for what can be larger than memory.
+/// Opens the input as a stream of bytes, because it may be larger than memory.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdin()));
     }
     let open = File::open(path).map(|file| Box::new(file) as Box<dyn Read + Send>);
-    open.map_err(|error| unreadable(path, &error))
+    open.map_err(|error| read_failure(path, &error))
 }
 
-/// What an input holds.
-pub(crate) enum Held {
+/// The content of an input.
+pub(crate) enum InputContent {
     /// One document.
-    One(Vec<u8>),
-    /// A document a line.
-    Lines(Lines),
+    Single(Vec<u8>),
+    /// One document per line.
+    Lines(InputLines),
 }
 
-/// Tells one document from a document a line: the first line is whole by itself, and more follows. No single document looks
-/// like that, because nothing may follow its end, so two lines are enough to know.
-pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
-    let mut lines = Lines::open(path)?;
-    let mut read: Vec<Line> = Vec::new();
+/// Finds out whether an input is one document or has one document per line. In the second case, the first
+/// line is a whole document and more text follows. A single document never looks like that, because nothing
+/// may follow its end. So two lines that are not blank decide.
+pub(crate) fn read_single_or_lines(path: &Path) -> Result<InputContent, Failure> {
+    let mut lines = InputLines::open(path)?;
+    let mut read: Vec<InputLine> = Vec::new();
     while read.iter().filter(|line| !line.is_blank()).count() < 2
         && let Some(line) = lines.next().transpose()?
     {
@@ -72,91 +73,91 @@ pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
     }
     let mut full = read.iter().filter(|line| !line.is_blank());
     if let (Some(first), Some(_)) = (full.next(), full.next())
-        && first.is_document()
+        && first.is_json_document()
     {
         let head: Vec<u8> = read.iter().flat_map(|line| &line.bytes).copied().collect();
-        session::refuse_piped(&shown(path), &head)?;
-        lines.ahead = read.into();
-        return Ok(Held::Lines(lines));
+        agent_session::refuse_piped_session(&label(path), &head)?;
+        lines.read_ahead = read.into();
+        return Ok(InputContent::Lines(lines));
     }
     let join = |mut all: Vec<u8>, line: Vec<u8>| {
         all.extend(line);
         all
     };
     let mut bytes = read.into_iter().map(|line| line.bytes).reduce(join).unwrap_or_default();
-    lines.from.read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
-    Ok(Held::One(bytes))
+    lines.reader.read_to_end(&mut bytes).map_err(|error| read_failure(path, &error))?;
+    Ok(InputContent::Single(bytes))
 }
 
-/// One line of an input, with its end.
-pub(crate) struct Line {
-    /// Counted from 1.
+/// One line of an input, with its line end.
+pub(crate) struct InputLine {
+    /// The line number, from 1.
     pub(crate) number: usize,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Line {
+impl InputLine {
     pub(crate) fn is_blank(&self) -> bool {
         self.bytes.trim_ascii().is_empty()
     }
 
-    fn is_document(&self) -> bool {
+    fn is_json_document(&self) -> bool {
         let bytes = self.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.bytes);
         matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
             && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
     }
 }
 
-/// An input line by line, so that it may be larger than memory.
-pub(crate) struct Lines {
+/// The lines of an input, read one by one, because it may be larger than memory.
+pub(crate) struct InputLines {
     path: PathBuf,
-    from: BufReader<Box<dyn Read + Send>>,
-    ahead: VecDeque<Line>,
-    read: usize,
+    reader: BufReader<Box<dyn Read + Send>>,
+    read_ahead: VecDeque<InputLine>,
+    lines_read: usize,
 }
 
-impl Lines {
+impl InputLines {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let from = BufReader::new(open(path)?);
-        Ok(Self { path: path.to_owned(), from, ahead: VecDeque::new(), read: 0 })
+        Ok(Self { path: path.to_owned(), reader: from, read_ahead: VecDeque::new(), lines_read: 0 })
     }
 }
 
-impl Iterator for Lines {
-    type Item = Result<Line, Failure>;
+impl Iterator for InputLines {
+    type Item = Result<InputLine, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(line) = self.ahead.pop_front() {
+        if let Some(line) = self.read_ahead.pop_front() {
             return Some(Ok(line));
         }
         let mut bytes = Vec::new();
-        match self.from.read_until(b'\n', &mut bytes) {
+        match self.reader.read_until(b'\n', &mut bytes) {
             Ok(0) => None,
             Ok(_) => {
-                self.read += 1;
-                Some(Ok(Line { number: self.read, bytes }))
+                self.lines_read += 1;
+                Some(Ok(InputLine { number: self.lines_read, bytes }))
             }
-            Err(error) => Some(Err(unreadable(&self.path, &error))),
+            Err(error) => Some(Err(read_failure(&self.path, &error))),
         }
     }
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    open(path)?.read_to_end(&mut bytes).map_err(|error| read_failure(path, &error))?;
     Ok(bytes)
 }
 
-/// Why it cannot be read, in one line.
-pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    let shown = shown(path);
+/// Explains in one line why an input cannot be read.
+pub(crate) fn read_failure(path: &Path, error: &std::io::Error) -> Failure {
+    let shown = label(path);
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
-            Failure::Wrong(format!("{shown} does not exist; check the path"))
+            Failure::InvalidInput(format!("{shown} does not exist; check the path"))
         }
-        ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
-        ErrorKind::InvalidInput => Failure::Wrong(format!("{shown} is not a file name; check the path")),
-        _ => Failure::World(format!("cannot read {shown}: {error}")),
+        ErrorKind::IsADirectory => Failure::InvalidInput(format!("{shown} is a directory; name a file in it")),
+        ErrorKind::InvalidInput => Failure::InvalidInput(format!("{shown} is not a file name; check the path")),
+        _ => Failure::System(format!("cannot read {shown}: {error}")),
     }
 }
 
@@ -186,11 +187,11 @@ mod tests {
             ("latin", b"caf\xe9", "not UTF-8 (byte 3)"),
             ("cut", b"\xf0\x9f", "not UTF-8 (byte 0)"),
         ];
-        for (name, bytes, said) in cases {
+        for (name, bytes, message) in cases {
             let path = file(name, bytes);
             let failure = read_text(&path).unwrap_err();
             assert_eq!(failure.exit_code(), 2);
-            assert!(failure.to_string().contains(said), "{failure}");
+            assert!(failure.to_string().contains(message), "{failure}");
             assert!(!failure.to_string().contains('\n'));
             std::fs::remove_file(path).unwrap();
         }
@@ -209,21 +210,17 @@ mod tests {
         ];
         for (text, expected) in cases {
             let path = file("lines", text.as_bytes());
-            let found = match one_or_lines(&path).unwrap_or_else(|failure| panic!("{failure}")) {
-                Held::One(bytes) => {
+            let found = match read_single_or_lines(&path).unwrap_or_else(|failure| panic!("{failure}")) {
+                InputContent::Single(bytes) => {
                     assert_eq!(bytes, text.as_bytes());
                     None
                 }
-                Held::Lines(lines) => {
+                InputContent::Lines(lines) => {
                     let lines = lines.map(|line| String::from_utf8(line.unwrap().bytes).unwrap());
                     Some(lines.collect::<Vec<_>>())
                 }
             };
-            assert_eq!(
-                found,
-                expected.map(|lines| lines.iter().map(ToString::to_string).collect()),
-                "{text:?}"
-            );
+            assert_eq!(found, expected.map(|lines| lines.iter().map(ToString::to_string).collect()), "{text:?}");
             std::fs::remove_file(path).unwrap();
         }
     }
@@ -231,7 +228,7 @@ mod tests {
     #[test]
     fn a_missing_file_and_a_directory_are_told_apart() {
         let missing = read_text(Path::new("no-such-file.json")).unwrap_err();
-        assert_eq!(missing, Failure::Wrong("no-such-file.json does not exist; check the path".to_owned()));
+        assert_eq!(missing, Failure::InvalidInput("no-such-file.json does not exist; check the path".to_owned()));
         let directory = read_text(&std::env::temp_dir()).unwrap_err();
         assert!(directory.to_string().contains("is a directory"), "{directory}");
         assert_eq!(directory.exit_code(), 2);

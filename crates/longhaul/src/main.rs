@@ -1,4 +1,4 @@
-//! The `longhaul` command line: arguments go to one function, and what it gives becomes the exit code.
+//! The `longhaul` binary: parses the arguments, runs one command and turns its result into the exit code.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,56 +7,56 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::Parser;
 
-mod agents;
-mod body;
+mod agent_session;
+mod agent_setup;
+mod body_planner;
 mod cli;
 mod commands;
 mod config;
 mod engines;
 mod failure;
-mod folding;
+mod gateway_plan;
 mod input;
-mod numbers;
 mod originals;
 mod output;
-mod paid;
 mod parallel;
 mod progress;
-mod route;
-mod serving;
-mod session;
+mod provider_choice;
+mod recorded_cost;
+mod request_body;
 mod signals;
 mod store;
 mod summarizer;
 mod telemetry;
+mod typed_numbers;
 mod upstreams;
 
 use cli::{Cli, Command};
 use config::Environment;
 use failure::Failure;
-use output::Layout;
+use output::JsonLayout;
 
 fn main() -> ExitCode {
     signals::survive_file_size_limit();
     let done = Cli::try_parse().map_or_else(
-        |refused| cli::answer(&refused),
+        |refused| cli::handle_parse_error(&refused),
         |cli| {
             ColorChoice::from(cli.color).write_global();
             run(&cli.command)
         },
     );
-    done.unwrap_or_else(|failure| fail(&failure))
+    done.unwrap_or_else(|failure| report_failure(&failure))
 }
 
-/// Says what went wrong to people, and where JSON was asked for, to programs as well: a call may be wrong in so many ways that
-/// the word itself has to tell.
-fn fail(failure: &Failure) -> ExitCode {
-    output::say_failure(&failure.to_string());
+/// Prints a failure for people and, if `--json` was given, for programs too. It looks for `--json` in the raw
+/// arguments, because the parser may have rejected them.
+fn report_failure(failure: &Failure) -> ExitCode {
+    output::print_failure(&failure.to_string());
     let is_json = |word: &OsString| word == "--json";
     if env::args_os().skip(1).take_while(|word| word != "--").any(|word| is_json(&word)) {
-        // On one line, because reports a line may stand before it.
-        let _ =
-            output::json(&failure.json(), Layout::Line).and_then(|line| output::write(None, line.as_bytes()));
+        // On one line, because each line before it may be a report in JSON.
+        let _ = output::to_json(&failure.to_json(), JsonLayout::Compact)
+            .and_then(|line| output::write(None, line.as_bytes()));
     }
     ExitCode::from(failure.exit_code())
 }

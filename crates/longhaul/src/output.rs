@@ -1,108 +1,118 @@
-//! Writing what a command gives: data to a file or to standard output as it is, words to people through a page.
+//! Writes the result of a command: data as bytes to a file or standard output, text for people as a [`Page`]
+//! that escapes control characters.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-pub(crate) use longhaul_engine::tokens::grouped;
+pub(crate) use longhaul_engine::tokens::group_digits;
 use serde::Serialize;
 
 use crate::failure::Failure;
-pub(crate) use append::{Readers, append};
-pub(crate) use page::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, Paint, STRONG, printable};
-pub(crate) use places::{Places, refuse_inputs};
-pub(crate) use sink::{Sink, unwritable};
+pub(crate) use append::{FileAccess, append_lines};
+pub(crate) use overwrite_guard::{OverwriteGuard, refuse_overwriting_inputs};
+pub(crate) use page::{
+    ColorMode, EMPHASIS_STYLE, ERROR_STYLE, Page, RECALLABLE_STYLE, SECONDARY_STYLE, SUCCESS_STYLE, StyledLine,
+    WARNING_STYLE, escape_controls,
+};
+pub(crate) use writer::{OutputWriter, write_failure};
 
 mod append;
+mod overwrite_guard;
 mod page;
-mod places;
-mod sink;
+mod writer;
 
-/// Writes all of it. A reader that went away, as `head` does, has what it wanted: that is no failure.
+/// Writes all bytes to a file, or to standard output without one. A closed pipe is not a failure: a reader
+/// such as `head` has read what it needs.
 pub(crate) fn write(file: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     if file.is_none() {
         let mut out = stdout().lock();
         return match out.write_all(bytes).and_then(|()| out.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Failure::World(format!("cannot write to standard output: {error}")))
+                Err(Failure::System(format!("cannot write to standard output: {error}")))
             }
             _ => Ok(()),
         };
     }
-    let mut sink = Sink::open(file)?;
+    let mut sink = OutputWriter::open(file)?;
     sink.write(bytes)?;
     sink.close()
 }
 
-/// Makes a directory, and those that it is in, if it is not there.
-pub(crate) fn make_directory(directory: &Path) -> Result<(), Failure> {
+/// Creates a directory and its parents, if they do not exist.
+pub(crate) fn create_directory(directory: &Path) -> Result<(), Failure> {
     let shown = directory.display();
     std::fs::create_dir_all(directory).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-            Failure::Wrong(format!("{shown} is or goes through a file; name a directory"))
+            Failure::InvalidInput(format!("{shown} is a file, or its path contains one; name a directory"))
         }
-        _ => Failure::World(format!("cannot make {shown}: {error}")),
+        _ => Failure::System(format!("cannot create {shown}: {error}")),
     })
 }
 
-/// Writes a value as JSON, for programs that like lines to end.
+/// Writes a value as indented JSON that ends with a newline.
 pub(crate) fn write_json(file: Option<&Path>, value: &impl Serialize) -> Result<(), Failure> {
-    write(file, json(value, Layout::Page)?.as_bytes())
+    write(file, to_json(value, JsonLayout::Pretty)?.as_bytes())
 }
 
-/// How JSON is laid out.
+/// The layout of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// For people to read, too.
-    Page,
-    /// One line a value.
-    Line,
+pub(crate) enum JsonLayout {
+    /// Indented, so that people can read it too.
+    Pretty,
+    /// One value per line.
+    Compact,
 }
 
-/// A value as JSON, with the end of its last line.
-pub(crate) fn json(value: &impl Serialize, layout: Layout) -> Result<String, Failure> {
+/// Returns a value as JSON that ends with a newline.
+pub(crate) fn to_json(value: &impl Serialize, layout: JsonLayout) -> Result<String, Failure> {
     let text = match layout {
-        Layout::Page => serde_json::to_string_pretty(value),
-        Layout::Line => serde_json::to_string(value),
+        JsonLayout::Pretty => serde_json::to_string_pretty(value),
+        JsonLayout::Compact => serde_json::to_string(value),
     };
-    text.map(|text| text + "\n")
-        .map_err(|error| Failure::World(format!("cannot write the answer as JSON: {error}")))
+    text.map(|text| text + "\n").map_err(|error| Failure::System(format!("cannot write the result as JSON: {error}")))
 }
 
-/// Says one line to the person at the terminal. That nobody listens is no reason to stop.
-pub(crate) fn say(line: &str) {
+/// Formats a count with its noun: `1 request`, `3 requests`.
+pub(crate) fn pluralize(count: usize, noun: &str) -> String {
+    let number = group_digits(count as u64);
+    if count == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Prints one line for people on standard error, after `longhaul: `. An error of the terminal is ignored.
+pub(crate) fn print_message(line: &str) {
     let mut page = Page::default();
-    page.line(Line::from("longhaul: ").plain(line));
-    show(&page);
+    page.add_line(StyledLine::from("longhaul: ").plain(line));
+    print_page(&page);
 }
 
-/// The same of what went wrong.
-pub(crate) fn say_failure(line: &str) {
+/// Prints a failure like [`print_message`], in the style for errors.
+pub(crate) fn print_failure(line: &str) {
     let mut page = Page::default();
-    page.line(Line::from("longhaul: ").styled(BAD, line));
-    show(&page);
+    page.add_line(StyledLine::from("longhaul: ").styled(ERROR_STYLE, line));
+    print_page(&page);
 }
 
-/// Shows a page to the person at the terminal, on standard error.
-pub(crate) fn show(page: &Page) {
+/// Prints a page on standard error. An error of the terminal is ignored.
+pub(crate) fn print_page(page: &Page) {
     let choice = AutoStream::choice(&stderr());
-    let _ = stderr().lock().write_all(page.render(paint(choice)).as_bytes());
+    let _ = stderr().lock().write_all(page.render(color_mode(choice)).as_bytes());
 }
 
-/// Writes a page where the answer goes.
-pub(crate) fn give(file: Option<&Path>, page: &Page) -> Result<(), Failure> {
-    write(file, painted(file, page).as_bytes())
+/// Writes a page to a file, or to standard output without one.
+pub(crate) fn write_page(file: Option<&Path>, page: &Page) -> Result<(), Failure> {
+    write(file, render_page(file, page).as_bytes())
 }
 
-/// A page as it is written to standard output or a file; a file gets it plain unless colour was asked for.
-pub(crate) fn painted(file: Option<&Path>, page: &Page) -> String {
+/// Renders a page for standard output or a file. A file gets no colors, unless the user asked for them.
+pub(crate) fn render_page(file: Option<&Path>, page: &Page) -> String {
     let choice = match (ColorChoice::global(), file) {
         (ColorChoice::Auto, Some(_)) => ColorChoice::Never,
         _ => AutoStream::choice(&stdout()),
     };
-    page.render(paint(choice))
+    page.render(color_mode(choice))
 }
 
-fn paint(choice: ColorChoice) -> Paint {
-    if choice == ColorChoice::Never { Paint::Plain } else { Paint::Coloured }
+fn color_mode(choice: ColorChoice) -> ColorMode {
+    if choice == ColorChoice::Never { ColorMode::Plain } else { ColorMode::Colored }
 }

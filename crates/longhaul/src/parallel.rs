@@ -1,8 +1,8 @@
-//! Work on all cores whose results come in the order of the items.
+//! Work on all cores, with results in the order of the items.
 //!
 //! ```text
-//! items ──▶ a queue, read under a lock ──▶ a worker a core ──▶ results, put in order ──▶ the caller's thread
-//!           ▲ nobody takes an item while too many are not given yet
+//! items ──▶ a queue, read under a lock ──▶ one worker per core ──▶ results, put in order ──▶ the caller's thread
+//!           ▲ no item is taken while too many results are not delivered
 //! ```
 
 use std::any::Any;
@@ -12,26 +12,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-/// So many items for each core are in memory at once: one that is worked on, and one that waits for an earlier one.
-const ITEMS_A_CORE: usize = 2;
+/// The number of items in memory for each core: one that is worked on, and one that waits for an earlier one.
+const ITEMS_PER_CORE: usize = 2;
 
-/// Does the work on each item and gives the results on the caller's thread, in order. Each worker has a memory of its own,
-/// which must not change what comes out. Where `give` breaks, what is left is not taken.
-pub(crate) fn in_order<I: Send, O: Send, M: Default, B>(
+/// Runs `work` on each item and passes the results to `give` on the caller's thread, in the order of the
+/// items. Each worker has its own cache `M`, which must not change the results. If `give` breaks, the
+/// remaining items are not taken.
+pub(crate) fn map_in_order<I: Send, O: Send, M: Default, B>(
     items: impl Iterator<Item = I> + Send,
     work: impl Fn(&mut M, I) -> O + Sync,
     mut give: impl FnMut(O) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let queue = Queue::new(items, ITEMS_A_CORE * cores);
+    let queue = WorkQueue::new(items, ITEMS_PER_CORE * cores);
     let (sender, results) = mpsc::channel::<(usize, Result<O, Box<dyn Any + Send>>)>();
     thread::scope(|scope| {
         for _ in 0..cores {
             let (sender, queue, work) = (sender.clone(), &queue, &work);
             scope.spawn(move || {
-                let mut memory = M::default();
+                let mut cache = M::default();
                 while let Some((at, item)) = queue.take() {
-                    let result = catch_unwind(AssertUnwindSafe(|| work(&mut memory, item)));
+                    let result = catch_unwind(AssertUnwindSafe(|| work(&mut cache, item)));
                     if sender.send((at, result)).is_err() {
                         break;
                     }
@@ -39,46 +40,47 @@ pub(crate) fn in_order<I: Send, O: Send, M: Default, B>(
             });
         }
         drop(sender);
-        let _closing = Closing(&queue);
-        let mut waiting = BTreeMap::new();
+        let _closing = CloseOnDrop(&queue);
+        let mut ready = BTreeMap::new();
         let mut next = 0;
         for (at, result) in results {
-            waiting.insert(at, result);
-            while let Some(result) = waiting.remove(&next) {
+            ready.insert(at, result);
+            while let Some(result) = ready.remove(&next) {
                 give(result.unwrap_or_else(|panic| resume_unwind(panic)))?;
                 next += 1;
-                queue.given();
+                queue.mark_delivered();
             }
         }
         ControlFlow::Continue(())
     })
 }
 
-struct Queue<I> {
-    state: Mutex<State<I>>,
-    freed: Condvar,
-    room: usize,
+struct WorkQueue<I> {
+    state: Mutex<QueueState<I>>,
+    space_freed: Condvar,
+    max_undelivered: usize,
 }
 
-struct State<I> {
+struct QueueState<I> {
     items: I,
     taken: usize,
-    given: usize,
-    closed: bool,
+    delivered: usize,
+    is_closed: bool,
 }
 
-impl<I: Iterator> Queue<I> {
-    fn new(items: I, room: usize) -> Self {
-        let state = Mutex::new(State { items, taken: 0, given: 0, closed: false });
-        Self { state, freed: Condvar::new(), room }
+impl<I: Iterator> WorkQueue<I> {
+    fn new(items: I, max_undelivered: usize) -> Self {
+        let state = Mutex::new(QueueState { items, taken: 0, delivered: 0, is_closed: false });
+        Self { state, space_freed: Condvar::new(), max_undelivered }
     }
 
-    /// The next item with its place, once there is room for it.
+    /// Waits until there is space, and returns the next item with its index.
     fn take(&self) -> Option<(usize, I::Item)> {
-        let is_full = |state: &mut State<I>| !state.closed && state.taken - state.given >= self.room;
-        let waited = self.freed.wait_while(self.lock(), is_full);
+        let is_full =
+            |state: &mut QueueState<I>| !state.is_closed && state.taken - state.delivered >= self.max_undelivered;
+        let waited = self.space_freed.wait_while(self.lock(), is_full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.closed {
+        if state.is_closed {
             return None;
         }
         let item = state.items.next()?;
@@ -86,26 +88,27 @@ impl<I: Iterator> Queue<I> {
         Some((state.taken - 1, item))
     }
 
-    fn given(&self) {
-        self.lock().given += 1;
-        self.freed.notify_all();
+    fn mark_delivered(&self) {
+        self.lock().delivered += 1;
+        self.space_freed.notify_all();
     }
 }
 
-impl<I> Queue<I> {
-    /// A worker that panicked holding the lock is reported when the threads are joined; the others may end in peace.
-    fn lock(&self) -> MutexGuard<'_, State<I>> {
+impl<I> WorkQueue<I> {
+    /// Locks the state, even if a worker panicked while it had the lock. That panic is reported when the
+    /// threads are joined, and the other workers can end normally.
+    fn lock(&self) -> MutexGuard<'_, QueueState<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// However the giving ends, no worker goes on waiting for room.
-struct Closing<'q, I>(&'q Queue<I>);
+/// Closes the queue when it is dropped, so that no worker waits for space forever.
+struct CloseOnDrop<'q, I>(&'q WorkQueue<I>);
 
-impl<I> Drop for Closing<'_, I> {
+impl<I> Drop for CloseOnDrop<'_, I> {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.freed.notify_all();
+        self.0.lock().is_closed = true;
+        self.0.space_freed.notify_all();
     }
 }
 
@@ -116,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// The earlier an item, the longer it takes.
-    fn slowly(_: &mut (), item: u64) -> u64 {
+    /// Squares an item. Earlier items take longer.
+    fn square_slowly(_: &mut (), item: u64) -> u64 {
         thread::sleep(Duration::from_micros(2_000u64.saturating_sub(item * 20)));
         item * item
     }
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let mut given = Vec::new();
-        let end = in_order(0..100, slowly, |square| {
+        let end = map_in_order(0..100, square_slowly, |square| {
             given.push(square);
             ControlFlow::<()>::Continue(())
         });
@@ -136,12 +139,12 @@ mod tests {
     #[test]
     fn only_a_few_items_are_taken_before_the_first_is_given() {
         let (taken, given) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let room = ITEMS_A_CORE * thread::available_parallelism().map_or(1, usize::from);
+        let max_undelivered = ITEMS_PER_CORE * thread::available_parallelism().map_or(1, usize::from);
         let items = (0..200).inspect(|_| {
             let ahead = taken.fetch_add(1, Ordering::SeqCst) - given.load(Ordering::SeqCst);
-            assert!(ahead < room, "{ahead} items were taken and not given");
+            assert!(ahead < max_undelivered, "{ahead} items were taken and not given");
         });
-        let end = in_order(items, slowly, |_| {
+        let end = map_in_order(items, square_slowly, |_| {
             given.fetch_add(1, Ordering::SeqCst);
             ControlFlow::<()>::Continue(())
         });
@@ -151,13 +154,13 @@ mod tests {
     #[test]
     fn a_break_ends_it_and_so_does_a_panic() {
         let mut given = 0;
-        let end = in_order(0.., slowly, |square| {
+        let end = map_in_order(0.., square_slowly, |square| {
             given += 1;
             if square == 25 { ControlFlow::Break("enough") } else { ControlFlow::Continue(()) }
         });
         assert_eq!((end, given), (ControlFlow::Break("enough"), 6));
         let fails = |(): &mut (), item: u64| assert_ne!(item, 3, "the fourth");
-        let panicked = catch_unwind(|| in_order(0.., fails, |()| ControlFlow::<()>::Continue(())));
+        let panicked = catch_unwind(|| map_in_order(0.., fails, |()| ControlFlow::<()>::Continue(())));
         assert!(panicked.is_err());
     }
 }

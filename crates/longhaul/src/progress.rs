@@ -1,22 +1,23 @@
-//! A bar for long work, where a person is looking.
+//! A progress bar for long work on a terminal.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shorter work needs no bar.
-const LONG: Duration = Duration::from_secs(1);
+/// The time after which the bar appears. Chosen by hand: shorter work needs no bar.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// How far the work is. The bar shows itself only on a terminal, and only once the work has taken long.
+/// The progress of some work. The bar appears only on a terminal, and only after [`SHOW_AFTER`].
 pub(crate) struct Progress {
     bar: ProgressBar,
     start: Instant,
-    shown: bool,
+    is_shown: bool,
 }
 
 impl Progress {
-    /// Of so many things; of unknown many where they are read one by one.
-    pub(crate) fn of(count: Option<usize>, things: &str) -> Self {
+    /// Starts the progress of work on `count` things, or on an unknown number of them if they are read one by
+    /// one.
+    pub(crate) fn new(count: Option<usize>, things: &str) -> Self {
         let total = count.map(|count| count as u64);
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         let template = match count {
@@ -26,30 +27,30 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), shown: false }
+        Self { bar, start: Instant::now(), is_shown: false }
     }
 
-    /// For those who want to hear nothing.
+    /// Returns a progress that is never shown, for `--quiet`.
     pub(crate) fn hidden() -> Self {
-        Self { bar: ProgressBar::hidden(), start: Instant::now(), shown: true }
+        Self { bar: ProgressBar::hidden(), start: Instant::now(), is_shown: true }
     }
 
-    /// One more is done.
+    /// Counts one more thing as done.
     pub(crate) fn step(&mut self) {
         self.bar.inc(1);
-        if !self.shown && self.start.elapsed() > LONG {
-            self.shown = true;
+        if !self.is_shown && self.start.elapsed() > SHOW_AFTER {
+            self.is_shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 
-    /// Says something without tearing the bar.
-    pub(crate) fn aside(&self, say: impl FnOnce()) {
+    /// Hides the bar while `say` prints something.
+    pub(crate) fn suspend(&self, say: impl FnOnce()) {
         self.bar.suspend(say);
     }
 }
 
-/// What is done needs no bar.
+/// Removes the bar.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

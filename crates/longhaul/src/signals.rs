@@ -1,35 +1,37 @@
-//! What whoever runs a command asks of it by signals.
+//! Handles the signals that the process receives.
 
 use tokio::signal;
 
 use crate::failure::Failure;
 
-/// From now on a limit on the size of files makes a write fail, with a message and an exit code, instead of ending the process.
+/// Makes a write fail with an error if it exceeds the limit on file sizes. By default, a signal would end the
+/// process.
 pub(crate) fn survive_file_size_limit() {
-    // The listener outlives the runtime that it was made in.
+    // The signal handler stays installed after the runtime is dropped.
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
         let _entered = runtime.enter();
         longhaul_server::store::survive_file_size_limit();
     }
 }
 
-/// Requests to come to an end: Ctrl-C, and what service managers send.
-pub(crate) struct Interrupts {
+/// The signals that ask the process to end: Ctrl-C, and the one that service managers send.
+pub(crate) struct ShutdownSignals {
     #[cfg(unix)]
     terminate: signal::unix::Signal,
 }
 
-impl Interrupts {
-    /// From now on those are not the end of the process. It must be called from within a runtime.
+impl ShutdownSignals {
+    /// Starts to handle the signal of service managers, which no longer ends the process. Ctrl-C is handled
+    /// from the first [`next`](Self::next) on. Must be called within an async runtime.
     pub(crate) fn new() -> Result<Self, Failure> {
         Ok(Self {
             #[cfg(unix)]
             terminate: signal::unix::signal(signal::unix::SignalKind::terminate())
-                .map_err(|error| Failure::World(format!("cannot listen to signals: {error}")))?,
+                .map_err(|error| Failure::System(format!("cannot listen to signals: {error}")))?,
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         #[cfg(unix)]
         tokio::select! {

@@ -1,259 +1,258 @@
-//! The store of sessions behind a command: which one it is, opened, and asked as if there was nothing to wait for.
+//! The store of sessions for commands: finds it, opens it, and lets synchronous code use it.
 //!
 //! ```text
-//! --store S ─┐
-//! store.path, store.url ─┤▶ Whereabouts ──▶ Kept ──run──▶ what was asked, or one line and an exit code
-//! the data folder ─┘
+//! --store S ─────────────┐
+//! store.path, store.url ─┼▶ ConfiguredStore ──▶ OpenStore ──run──▶ a result, or one line and an exit code
+//! the data folder ───────┘
 //! ```
 //!
-//! Who can open a store owns all of it: a session is found whosever it is, and what is asked about it is asked as its tenant.
+//! Whoever can open a store may read all of it. So a command finds a session of any tenant, and then acts as
+//! that tenant.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{At, LOCAL_TENANT, Place, Session, Store, StoreError, Sync, Tenant};
+use longhaul_engine::Timestamp;
+use longhaul_server::store::{
+    Durability, HistoryPoint, LOCAL_TENANT, Store, StoreError, StoreLocation, StoredSession, Tenant,
+};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::StorePlace;
-use crate::config::{self, Environment, Settings, StoreSettings, StoreSync};
+use crate::agent_session;
+use crate::cli::StoreFlags;
+use crate::config::{self, Environment, Settings, StoreConfig, StoreSync};
 use crate::failure::Failure;
-use crate::session;
 
-/// What stands before the id of a session of the store, where a body could stand as well.
-const PREFIX: &str = "store:";
+/// The prefix of a session ID, where a path of a body is also allowed.
+const SESSION_PREFIX: &str = "store:";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let text = error.message().to_owned();
         match error {
-            StoreError::Unknown(_) => Self::No(text),
-            StoreError::Wrong(_) => Self::Wrong(text),
+            StoreError::NotFound(_) => Self::Negative(text),
+            StoreError::InvalidInput(_) => Self::InvalidInput(text),
             StoreError::Busy(_)
             | StoreError::Full(_)
             | StoreError::Forbidden(_)
             | StoreError::Damaged(_)
-            | StoreError::Newer(_)
+            | StoreError::TooNew(_)
             | StoreError::Unreachable(_)
-            | StoreError::Failed(_) => Self::World(text),
+            | StoreError::Failed(_) => Self::System(text),
         }
     }
 }
 
-/// Who said where the store is.
+/// How the location of the store was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    /// `--store`.
-    Typed,
-    /// The configuration, or nobody.
-    Settled,
+enum LocationSource {
+    /// By `--store`.
+    Flag,
+    /// By the configuration, or by default.
+    ConfigOrDefault,
 }
 
-/// Where the store is, and how it is opened.
-pub(crate) struct Whereabouts {
-    place: Place,
-    said: Said,
-    sync: Sync,
+/// The store that the options and the configuration select. It is not open yet and may not exist.
+pub(crate) struct ConfiguredStore {
+    location: StoreLocation,
+    source: LocationSource,
+    sync: Durability,
 }
 
-impl Whereabouts {
-    /// Where a call's options and its configuration say that it is.
-    pub(crate) fn of(place: &StorePlace) -> Result<Self, Failure> {
-        let environment: Environment = session::machine().environment.into_iter().collect();
-        let settings = Settings::load(place.config.as_deref(), &environment, Vec::new())?;
-        Self::new(place.store.as_deref(), &settings.shell.store, &environment)
+impl ConfiguredStore {
+    /// Finds the store for a call's options. Reads the configuration that applies to the call.
+    pub(crate) fn from_flags(store_flags: &StoreFlags) -> Result<Self, Failure> {
+        let environment: Environment = agent_session::current_machine().variables.into_iter().collect();
+        let settings = Settings::load(store_flags.config.as_deref(), &environment, Vec::new())?;
+        Self::new(store_flags.store.as_deref(), &settings.app.store, &environment)
     }
 
-    /// Where it is, for a configuration that was read.
-    pub(crate) fn new(
-        typed: Option<&str>,
-        settings: &StoreSettings,
-        environment: &Environment,
-    ) -> Result<Self, Failure> {
+    /// Finds the store for a configuration that was read already. `typed` is the value of `--store`.
+    pub(crate) fn new(typed: Option<&str>, settings: &StoreConfig, environment: &Environment) -> Result<Self, Failure> {
         let sync = match settings.sync {
-            StoreSync::Normal => Sync::Normal,
-            StoreSync::Full => Sync::Full,
+            StoreSync::Normal => Durability::Normal,
+            StoreSync::Full => Durability::Full,
         };
-        let parse = |text: &str| text.parse::<Place>().unwrap_or_else(|never| match never {});
-        let (place, said) = match (typed.filter(|typed| !typed.is_empty()), &settings.path, &settings.url) {
-            (Some(typed), ..) => (parse(typed), Said::Typed),
-            (None, Some(path), _) => (Place::File(PathBuf::from(path)), Said::Settled),
-            (None, None, Some(url)) => (database(url)?, Said::Settled),
-            (None, None, None) => (Place::usual(&data_folder(environment)?), Said::Settled),
+        let parse = |text: &str| text.parse::<StoreLocation>().unwrap_or_else(|never| match never {});
+        let (location, source) = match (typed.filter(|typed| !typed.is_empty()), &settings.path, &settings.url) {
+            (Some(typed), ..) => (parse(typed), LocationSource::Flag),
+            (None, Some(path), _) => (StoreLocation::File(PathBuf::from(path)), LocationSource::ConfigOrDefault),
+            (None, None, Some(url)) => (parse_database_url(url)?, LocationSource::ConfigOrDefault),
+            (None, None, None) => {
+                (StoreLocation::default_in(&require_data_folder(environment)?), LocationSource::ConfigOrDefault)
+            }
         };
-        if let Place::File(path) = &place
+        if let StoreLocation::File(path) = &location
             && path.is_dir()
         {
             let shown = path.display();
-            return Err(Failure::Wrong(format!("{shown} is a directory; name a file in it for the store")));
+            return Err(Failure::InvalidInput(format!("{shown} is a directory; name a file in it for the store")));
         }
-        Ok(Self { place, said, sync })
+        Ok(Self { location, source, sync })
     }
 
-    /// Opens it, and makes it if it is not there.
-    pub(crate) fn open(&self) -> Result<Kept, Failure> {
+    /// Opens the store, and creates it if it does not exist.
+    pub(crate) fn open_or_create(&self) -> Result<OpenStore, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
-            runtime.map_err(|error| Failure::World(format!("cannot begin to talk to a store: {error}")))?;
-        let store = runtime.block_on(Store::open(&self.place, self.sync))?;
-        let tenant = runtime.block_on(store.tenant(LOCAL_TENANT))?;
-        Ok(Kept { runtime, store, tenant, place: self.place.clone() })
+            runtime.map_err(|error| Failure::System(format!("cannot start a runtime for the store: {error}")))?;
+        let store = runtime.block_on(Store::open(&self.location, self.sync))?;
+        let tenant = runtime.block_on(store.get_or_create_tenant(LOCAL_TENANT))?;
+        Ok(OpenStore { runtime, store, tenant, location: self.location.clone() })
     }
 
-    /// The same for who has a runtime of its own, and asks for no tenant.
-    pub(crate) async fn store(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.place, self.sync).await?)
+    /// Opens or creates the store within an async runtime, and without a tenant.
+    pub(crate) async fn open_async(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.location, self.sync).await?)
     }
 
-    /// Opens it if it is there: who only reads makes nothing.
-    pub(crate) fn look(&self) -> Result<Option<Kept>, Failure> {
-        match &self.place {
-            Place::File(path) if !path.exists() => Ok(None),
-            _ => self.open().map(Some),
+    /// Opens the store if it exists, for commands that only read.
+    pub(crate) fn open_if_exists(&self) -> Result<Option<OpenStore>, Failure> {
+        match &self.location {
+            StoreLocation::File(path) if !path.exists() => Ok(None),
+            _ => self.open_or_create().map(Some),
         }
     }
 
-    /// Opens it, where it has to be there.
-    pub(crate) fn existing(&self) -> Result<Kept, Failure> {
-        let shown = &self.place;
-        self.look()?.ok_or_else(|| match self.said {
-            Said::Typed => Failure::Wrong(format!("the store {shown} does not exist; check the path")),
-            Said::Settled => Failure::No(format!(
-                "there is no store yet ({shown}); longhaul compress BODY --store and longhaul import make one"
+    /// Opens the store, and fails if it does not exist.
+    pub(crate) fn open_existing(&self) -> Result<OpenStore, Failure> {
+        let shown = &self.location;
+        self.open_if_exists()?.ok_or_else(|| match self.source {
+            LocationSource::Flag => Failure::InvalidInput(format!("the store {shown} does not exist; check the path")),
+            LocationSource::ConfigOrDefault => Failure::Negative(format!(
+                "there is no store yet ({shown}); longhaul compress BODY --store and longhaul import create one"
             )),
         })
     }
 
-    pub(crate) fn is_typed(&self) -> bool {
-        self.said == Said::Typed
+    pub(crate) fn is_from_flag(&self) -> bool {
+        self.source == LocationSource::Flag
     }
 
-    /// How it may be shown.
-    pub(crate) fn shown(&self) -> String {
-        self.place.to_string()
+    /// Returns the location for messages, without a password.
+    pub(crate) fn label(&self) -> String {
+        self.location.to_string()
     }
 }
 
-fn database(url: &str) -> Result<Place, Failure> {
+fn parse_database_url(url: &str) -> Result<StoreLocation, Failure> {
     match url.parse() {
-        Ok(place @ Place::Postgres(_)) => Ok(place),
-        _ => Err(Failure::Wrong(
+        Ok(location @ StoreLocation::Postgres(_)) => Ok(location),
+        _ => Err(Failure::InvalidInput(
             "store.url: expected postgres://user@host/database; a file is store.path".to_owned(),
         )),
     }
 }
 
-fn data_folder(environment: &Environment) -> Result<PathBuf, Failure> {
+fn require_data_folder(environment: &Environment) -> Result<PathBuf, Failure> {
     config::data_folder(environment).ok_or_else(|| {
-        Failure::Wrong(
-            "there is no place for a store, as neither HOME nor XDG_DATA_HOME is set; give --store FILE"
-                .to_owned(),
+        Failure::InvalidInput(
+            "no folder for the store, because neither HOME nor XDG_DATA_HOME is set; give --store FILE".to_owned(),
         )
     })
 }
 
-/// A store that is open.
-pub(crate) struct Kept {
+/// An open store, with a runtime to wait for it.
+pub(crate) struct OpenStore {
     runtime: Runtime,
     pub(crate) store: Store,
-    /// Whose the sessions are that are made here.
+    /// The tenant of the sessions that this command creates.
     pub(crate) tenant: Tenant,
-    place: Place,
+    location: StoreLocation,
 }
 
-impl Kept {
-    /// Waits for an answer of the store.
+impl OpenStore {
+    /// Waits for the result of a store call, and turns an error into a failure of the command.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
-        Ok(self.wait(work)?)
+        Ok(self.block_on(work)?)
     }
 
-    /// The same for who can do something about what went wrong.
-    pub(crate) fn wait<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    /// Waits for the result of a store call, and returns its own error to a caller that can handle it.
+    pub(crate) fn block_on<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         self.runtime.block_on(work)
     }
 
-    /// Everybody who has sessions in it.
+    /// Returns all tenants of the store.
     pub(crate) fn tenants(&self) -> Result<Vec<Tenant>, Failure> {
         self.run(self.store.tenants())
     }
 
-    /// The session of that id, with or without `store:` before it, whosever it is.
-    pub(crate) fn session(&self, id: &str) -> Result<Owned, Failure> {
-        let id = id.strip_prefix(PREFIX).unwrap_or(id);
-        let mut found: Vec<Owned> = self.each(|tenant| {
-            let session = self.wait(self.store.session(&tenant, id))?;
-            Ok(Owned { tenant, session })
+    /// Finds a session of any tenant by its ID, the start of its ID, or `latest`. The prefix `store:` is
+    /// optional.
+    pub(crate) fn find_session(&self, id: &str) -> Result<OwnedSession, Failure> {
+        let id = id.strip_prefix(SESSION_PREFIX).unwrap_or(id);
+        let mut found: Vec<OwnedSession> = self.for_each_tenant(|tenant| {
+            let session = self.block_on(self.store.session_by_name(&tenant, id))?;
+            Ok(OwnedSession { tenant, session })
         })?;
         if id == "latest" {
-            found.sort_by_key(|Owned { session, .. }| (session.updated, session.id));
+            found.sort_by_key(|OwnedSession { session, .. }| (session.updated, session.id));
         } else if let Some(exact) = found.iter().position(|owned| owned.session.name == id) {
             return Ok(found.swap_remove(exact));
         } else if found.len() > 1 {
-            return Err(Failure::Wrong(format!("several sessions begin with {id}; type more of the name")));
+            return Err(Failure::InvalidInput(format!("several sessions start with {id}; type more of the ID")));
         }
-        found.pop().ok_or_else(nobody)
+        found.pop().ok_or_else(empty_store_failure)
     }
 
-    /// What each tenant has of something, one after the other: at least one answer, or why there is none.
-    pub(crate) fn each<T>(
+    /// Calls `query` for each tenant and returns all results. Tenants without a result are skipped; it fails if
+    /// there is no result at all.
+    pub(crate) fn for_each_tenant<T>(
         &self,
-        mut ask: impl FnMut(Tenant) -> Result<T, StoreError>,
+        mut query: impl FnMut(Tenant) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, Failure> {
-        let (mut answers, mut unknown) = (Vec::new(), None);
+        let (mut results, mut not_found) = (Vec::new(), None);
         for tenant in self.tenants()? {
-            match ask(tenant) {
-                Ok(answer) => answers.push(answer),
-                Err(StoreError::Unknown(why)) => unknown = Some(Failure::No(why)),
+            match query(tenant) {
+                Ok(result) => results.push(result),
+                Err(StoreError::NotFound(message)) => not_found = Some(Failure::Negative(message)),
                 Err(error) => return Err(error.into()),
             }
         }
-        if answers.is_empty() { Err(unknown.unwrap_or_else(nobody)) } else { Ok(answers) }
+        if results.is_empty() { Err(not_found.unwrap_or_else(empty_store_failure)) } else { Ok(results) }
     }
 
-    /// The body of a session at a moment of its history.
-    pub(crate) fn body(&self, owned: &Owned, at: At) -> Result<String, Failure> {
-        self.run(self.store.body(&owned.tenant, &owned.session, at))
+    /// Returns the body of a session at a point of its history.
+    pub(crate) fn session_body(&self, owned: &OwnedSession, at: HistoryPoint) -> Result<String, Failure> {
+        self.run(self.store.body_at(&owned.tenant, &owned.session, at))
     }
 
-    /// How its place may be shown.
-    pub(crate) fn shown(&self) -> String {
-        self.place.to_string()
+    /// Returns the location for messages, without a password.
+    pub(crate) fn label(&self) -> String {
+        self.location.to_string()
     }
 }
 
-fn nobody() -> Failure {
-    Failure::No("nobody has anything in the store".to_owned())
+fn empty_store_failure() -> Failure {
+    Failure::Negative("the store is empty".to_owned())
 }
 
-/// A session of the store, and whose it is.
+/// A session of the store with its tenant.
 #[derive(Debug, Clone)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedSession {
     pub(crate) tenant: Tenant,
-    pub(crate) session: Session,
+    pub(crate) session: StoredSession,
 }
 
-/// The moment that it is.
-pub(crate) fn now() -> Moment {
-    Moment::of_system(SystemTime::now())
+/// Returns the current time.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from(SystemTime::now())
 }
 
-/// What commands call a session of the store by.
-pub(crate) fn name(id: &str) -> String {
-    format!("{PREFIX}{id}")
+/// Returns the name of a session of the store as commands accept it.
+pub(crate) fn qualified_name(id: &str) -> String {
+    format!("{SESSION_PREFIX}{id}")
 }
 
-/// The option that names the same store again, for advice; nothing where none was typed. The password of a URL is left out.
-pub(crate) fn option(typed: Option<&str>) -> String {
+/// Returns the `--store` option for a command that a message suggests, or an empty text if the user gave
+/// none. It contains no password.
+pub(crate) fn store_option(typed: Option<&str>) -> String {
     let Some(typed) = typed.filter(|typed| !typed.is_empty()) else { return String::new() };
-    let shown = typed.parse::<Place>().map_or_else(|never| match never {}, |place| place.to_string());
-    if shown.contains(char::is_whitespace) {
-        format!(" --store '{shown}'")
-    } else {
-        format!(" --store {shown}")
-    }
+    let shown = typed.parse::<StoreLocation>().map_or_else(|never| match never {}, |location| location.to_string());
+    if shown.contains(char::is_whitespace) { format!(" --store '{shown}'") } else { format!(" --store {shown}") }
 }
 
-/// The id of a session of the store, where one was named in the place of a body. A file of that name wins.
-pub(crate) fn named(path: &Path) -> Option<&str> {
-    path.to_str()?.strip_prefix(PREFIX).filter(|_| !path.exists())
+/// Returns the session ID if a path is a name such as `store:ID`. A file of that name wins.
+pub(crate) fn session_name_in(path: &Path) -> Option<&str> {
+    path.to_str()?.strip_prefix(SESSION_PREFIX).filter(|_| !path.exists())
 }

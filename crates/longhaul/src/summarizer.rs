@@ -1,217 +1,228 @@
-//! A model that writes summaries, for a command that waits for it. Who is asked stands in the configuration; by default nobody is.
+//! Summaries by a model, for a command that waits for them. The configuration names the model; by default
+//! there is none.
 //!
 //! ```text
-//! auxiliary.compression ──▶ Seat ──┐
-//! upstreams.DIALECT ──▶ Seat ──────┴─ who pays is said ──ask──▶ Asked: the answer, or why there is none
+//! auxiliary.compression ──▶ SummaryModel ─┐
+//! upstreams.FORMAT ──▶ SummaryModel ──────┴─ announce who pays ──request──▶ SummaryAttempt: a summary, or failures
 //! ```
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Report, WrittenBy};
+use longhaul_engine::plan::{CompactionReport, WrittenBy};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::redact::{Rules, SessionKey};
-use longhaul_engine::summary::{Answer, Ask};
-use longhaul_server::session::{First, Host, Once, Quiet, Summarizer as SessionSummarizer, ask_once};
+use longhaul_engine::summary::{ModelSummary, SummaryJob};
+use longhaul_server::session::{
+    DefaultHost, FirstWriter, Host, Summarizer as SessionSummarizer, SummaryResult, summarize_once,
+};
 use longhaul_server::upstream::Client;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{AuxiliaryModel, Environment, Settings, UpstreamsSettings};
+use crate::config::{AuxiliaryModelConfig, Environment, Settings, UpstreamsConfig};
 use crate::failure::Failure;
 use crate::{output, upstreams};
-pub(crate) use seat::Seat;
+pub(crate) use summary_model::SummaryModel;
 
-mod seat;
+mod summary_model;
 
-/// What is said where summaries are wanted of a model and none is configured.
-pub(crate) const NONE: &str = "no model is configured for summaries; our own code writes them";
+/// The message for a user who wants a model's summary when no model is configured.
+pub(crate) const NO_MODEL_CONFIGURED: &str = "no model is configured for summaries; our own code writes them";
 
-/// The model that is configured for summaries, with what the user stated about it.
-pub(crate) fn configured(settings: &Settings) -> Result<Option<Policy>, Failure> {
-    let Some(name) = &settings.shell.auxiliary.compression.model else { return Ok(None) };
+/// Returns the policy of the model that is configured for summaries, with the user's settings for that model.
+pub(crate) fn configured_policy(settings: &Settings) -> Result<Option<Policy>, Failure> {
+    let Some(name) = &settings.app.auxiliary.compression.model else { return Ok(None) };
     let policy = Policy::new(&settings.engine, &models::find(name));
-    policy.map(|(policy, _)| Some(policy)).map_err(|invalid| settings.refused(&invalid))
+    policy.map(|(policy, _)| Some(policy)).map_err(|invalid| settings.invalid_value_failure(&invalid))
 }
 
-/// Who writes the summaries of sessions that a gateway keeps, and the same in words. The session's own model is asked where the
-/// requests of the session go.
-pub(crate) fn of_sessions(
+/// Returns the summarizer for the sessions of a gateway, and a text that describes it. A gateway asks only the
+/// configured model: if that model fails, our own code writes the checkpoint.
+pub(crate) fn for_gateway(
     settings: &Settings,
     environment: &Environment,
 ) -> Result<(SessionSummarizer, String), Failure> {
-    let Some(policy) = configured(settings)? else {
+    let Some(policy) = configured_policy(settings)? else {
         return Ok((SessionSummarizer::Code, "by our own code; no model is asked".to_owned()));
     };
-    let seat = Seat::auxiliary(&settings.shell.auxiliary.compression, &policy, environment);
-    let seat = seat.map_err(Failure::Wrong)?;
-    let said = format!("by {} at {}, {}", seat.model(), seat.address(), seat.payer());
-    let auxiliary = seat.writer;
-    Ok((SessionSummarizer::Model { auxiliary, main: None, first: First::Auxiliary }, said))
+    let model = SummaryModel::from_auxiliary(&settings.app.auxiliary.compression, &policy, environment);
+    let model = model.map_err(Failure::InvalidInput)?;
+    let text = format!("by {} at {}, {}", model.model_name(), model.url(), model.payer_text());
+    let auxiliary = model.writer;
+    Ok((SessionSummarizer::Model { auxiliary, main: None, first: FirstWriter::Auxiliary }, text))
 }
 
-/// Whether the person at the terminal is told who is asked.
+/// Whether to print which model is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
-    Aloud,
-    Nothing,
+pub(crate) enum Announcement {
+    Print,
+    Silent,
 }
 
-/// The one who is asked for summaries, and who is asked if that fails.
+/// The model that is configured for summaries, with what is needed to ask the session's own model if it
+/// fails.
 pub(crate) struct Summarizer {
-    auxiliary: Seat,
-    settings: AuxiliaryModel,
-    upstreams: UpstreamsSettings,
+    auxiliary: SummaryModel,
+    settings: AuxiliaryModelConfig,
+    upstreams: UpstreamsConfig,
     environment: Environment,
     runtime: Runtime,
     client: Arc<Client>,
-    telling: Telling,
-    /// The lines that need no second telling.
-    told: Mutex<BTreeSet<String>>,
+    announcement: Announcement,
+    /// The announcements that were printed already.
+    announced: Mutex<BTreeSet<String>>,
 }
 
-/// The session that a summary is of.
-pub(crate) struct About<'a> {
-    /// The policy of its own model.
+/// The session to summarize.
+pub(crate) struct SummarySubject<'a> {
+    /// The policy for the session's own model.
     pub(crate) policy: &'a Policy,
-    pub(crate) dialect: Dialect,
+    pub(crate) api_format: ApiFormat,
     pub(crate) rules: &'a Rules,
     pub(crate) key: Option<SessionKey>,
 }
 
-/// What came of asking.
+/// The result of asking for a summary.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) answer: Option<Answer>,
-    /// Who failed, and why.
-    pub(crate) failed: Vec<(String, String)>,
-    paid: Option<Dollars>,
-    /// Which of them is the model that is meant for it.
-    auxiliary: String,
+pub(crate) struct SummaryAttempt {
+    pub(crate) summary: Option<ModelSummary>,
+    /// The models that failed, each with the reason.
+    pub(crate) failures: Vec<(String, String)>,
+    cost: Option<Dollars>,
+    /// The name of the model that is configured for summaries.
+    auxiliary_name: String,
 }
 
 impl Summarizer {
-    /// The one that is configured; nothing where none is. What is wrong with how it is reached is a wrong call.
+    /// Returns the configured summarizer, or `None` without one. Wrong settings for reaching the model are
+    /// invalid input.
     pub(crate) fn new(
         settings: &Settings,
         environment: &Environment,
-        telling: Telling,
+        announcement: Announcement,
     ) -> Result<Option<Self>, Failure> {
-        let Some(policy) = configured(settings)? else { return Ok(None) };
-        let shell = &settings.shell;
-        let auxiliary = Seat::auxiliary(&shell.auxiliary.compression, &policy, environment);
-        let auxiliary = auxiliary.map_err(Failure::Wrong)?;
-        let client = upstreams::client([auxiliary.address().as_str()])?;
+        let Some(policy) = configured_policy(settings)? else { return Ok(None) };
+        let app = &settings.app;
+        let auxiliary = SummaryModel::from_auxiliary(&app.auxiliary.compression, &policy, environment);
+        let auxiliary = auxiliary.map_err(Failure::InvalidInput)?;
+        let client = upstreams::new_client([auxiliary.url().as_str()])?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
-            runtime.map_err(|error| Failure::World(format!("cannot begin to talk to a model: {error}")))?;
+            runtime.map_err(|error| Failure::System(format!("cannot start a runtime for model requests: {error}")))?;
         Ok(Some(Self {
             auxiliary,
-            settings: shell.auxiliary.compression.clone(),
-            upstreams: shell.upstreams.clone(),
+            settings: app.auxiliary.compression.clone(),
+            upstreams: app.upstreams.clone(),
             environment: environment.clone(),
             runtime,
             client: Arc::new(client),
-            telling,
-            told: Mutex::default(),
+            announcement,
+            announced: Mutex::default(),
         }))
     }
 
-    /// The model that is meant for it.
-    pub(crate) fn seat(&self) -> &Seat {
+    /// Returns the model that is configured for summaries.
+    pub(crate) fn auxiliary_model(&self) -> &SummaryModel {
         &self.auxiliary
     }
 
-    /// Asks for a summary with a mark of its own, and waits for the answer.
-    pub(crate) fn ask(&self, ask: Ask, mark: String, about: &About<'_>) -> Asked {
-        let mut failed = Vec::new();
-        let main = match self.main(about) {
-            Some(Ok(seat)) => Some(seat),
-            Some(Err(why)) => {
-                failed.push((about.policy.model.name.clone(), why));
+    /// Asks for a summary and waits for it. `tag` is a random text that encloses the turns in the prompt.
+    pub(crate) fn request_summary(&self, job: SummaryJob, tag: String, subject: &SummarySubject<'_>) -> SummaryAttempt {
+        let mut not_asked = Vec::new();
+        let main = match self.main_model(subject) {
+            Some(Ok(model)) => Some(model),
+            Some(Err(reason)) => {
+                not_asked.push((subject.policy.model.name.clone(), reason));
                 None
             }
             None => None,
         };
-        self.tell(&ask, main.as_ref());
-        let seats = std::iter::once(&self.auxiliary).chain(&main);
-        let writers = seats.map(|seat| seat.writer.clone()).collect();
-        let (rules, key) = (about.rules.clone(), about.key.clone());
-        let once = self.runtime.block_on(ask_once(self.client.clone(), writers, ask, mark, rules, key));
-        let Once { answer, failed: first, paid } = once;
-        let first = first.into_iter().map(|(model, failure)| (model, failure.to_string()));
-        let mut all: Vec<(String, String)> = first.collect();
-        // Who could not be asked is of interest only to one who got no answer.
-        all.extend(failed.into_iter().filter(|_| answer.is_none()));
-        Asked { answer, failed: all, paid, auxiliary: self.auxiliary.model().to_owned() }
+        self.announce(&job, main.as_ref());
+        let writers = std::iter::once(&self.auxiliary).chain(&main).map(|model| model.writer.clone()).collect();
+        let (rules, key) = (subject.rules.clone(), subject.key.clone());
+        let result = self.runtime.block_on(summarize_once(self.client.clone(), writers, job, tag, rules, key));
+        let SummaryResult { summary, failures, cost } = result;
+        let failures = failures.into_iter().map(|(model, failure)| (model, failure.to_string()));
+        let mut failures: Vec<(String, String)> = failures.collect();
+        // A model that could not be asked matters only if there is no summary.
+        failures.extend(not_asked.into_iter().filter(|_| summary.is_none()));
+        SummaryAttempt { summary, failures, cost, auxiliary_name: self.auxiliary.model_name().to_owned() }
     }
 
-    /// The session's own model, unless it is the same again.
-    fn main(&self, about: &About<'_>) -> Option<Result<Seat, String>> {
-        let Model { name, row, .. } = &about.policy.model;
+    /// Returns the session's own model, or `None` if it is unknown, has no upstream, or is the configured
+    /// model at the same address.
+    fn main_model(&self, subject: &SummarySubject<'_>) -> Option<Result<SummaryModel, String>> {
+        let Model { name, row, .. } = &subject.policy.model;
         if row.is_none() && name == "unknown" {
             return None;
         }
-        let upstream = self.upstreams.of(about.dialect);
-        let seat = Seat::main(upstream, &self.settings, (about.policy, about.dialect), &self.environment)?;
-        let is_the_same = |seat: &Seat| {
-            seat.model() == self.auxiliary.model() && seat.address() == self.auxiliary.address()
+        let upstream = self.upstreams.for_api_format(subject.api_format);
+        let model = SummaryModel::from_upstream(
+            upstream,
+            &self.settings,
+            (subject.policy, subject.api_format),
+            &self.environment,
+        )?;
+        let is_the_same = |model: &SummaryModel| {
+            model.model_name() == self.auxiliary.model_name() && model.url() == self.auxiliary.url()
         };
-        Some(seat).filter(|seat| !seat.as_ref().is_ok_and(is_the_same))
+        Some(model).filter(|model| !model.as_ref().is_ok_and(is_the_same))
     }
 
-    /// Says who is asked, where, and whose key pays, before anything is sent; for several bodies once.
-    fn tell(&self, ask: &Ask, main: Option<&Seat>) {
-        let seat = &self.auxiliary;
-        let (model, address, seconds) = (seat.model(), seat.address(), self.settings.timeout_seconds);
-        let next = main.map_or_else(String::new, |main| {
-            let (model, address) = (main.model(), main.address());
-            format!("; if it fails, {model} at {address} is asked once, {}", main.payer())
+    /// Prints which model is asked, where, and whose key pays, before anything is sent. The same line is
+    /// printed only once, also for several bodies.
+    fn announce(&self, job: &SummaryJob, main: Option<&SummaryModel>) {
+        let auxiliary = &self.auxiliary;
+        let (name, url, seconds) = (auxiliary.model_name(), auxiliary.url(), self.settings.timeout_seconds);
+        let fallback = main.map_or_else(String::new, |main| {
+            let (name, url) = (main.model_name(), main.url());
+            format!("; if it fails, {name} at {url} is asked once, {}", main.payer_text())
         });
-        let line = format!("{model} at {address} is asked for summaries, {}{next}", seat.payer());
-        let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
-        if is_new && self.telling == Telling::Aloud {
-            let tokens = ask.tokens();
-            output::say(&format!("{line}; {tokens} tokens of turns, at most {seconds} s a request"));
+        let line = format!("{name} at {url} is asked for summaries, {}{fallback}", auxiliary.payer_text());
+        let is_new = self.announced.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
+        if is_new && self.announcement == Announcement::Print {
+            let tokens = job.tokens();
+            output::print_message(&format!("{line}; {tokens} tokens of turns, at most {seconds} s a request"));
         }
     }
 }
 
-/// A mark that nobody who wrote the turns can know.
-pub(crate) fn mark() -> Result<String, Failure> {
-    let none = || Failure::World("the system gives no random bytes, so no model is asked".to_owned());
-    Quiet.mark().ok_or_else(none)
+/// Returns a random tag, which nobody who wrote the turns can guess.
+pub(crate) fn random_tag() -> Result<String, Failure> {
+    let none = || Failure::System("the system returned no random bytes, so no model was asked".to_owned());
+    DefaultHost.random_tag().ok_or_else(none)
 }
 
-impl Asked {
-    /// What it cost, where an answer came and that is known.
-    fn paid(&self) -> String {
-        let paid = self.paid.filter(|_| self.answer.is_some());
-        paid.map_or_else(String::new, |paid| format!(" for {paid}"))
+impl SummaryAttempt {
+    /// Returns the cost as text, or an empty text if there is no summary or the cost is unknown.
+    fn cost_text(&self) -> String {
+        let cost = self.cost.filter(|_| self.summary.is_some());
+        cost.map_or_else(String::new, |cost| format!(" for {cost}"))
     }
 
-    /// Enters into the report of a compaction who was asked, and what became of it.
-    pub(crate) fn enter(&self, report: &mut Report) {
-        let mut failed = self.failed.clone();
-        let is_used = report.checkpoint.as_ref().is_some_and(|made| made.by == WrittenBy::Model);
-        for (model, why) in &failed {
-            report.notes.push(format!("no summary by {model}: {why}"));
+    /// Adds to the report of a compaction which models were asked, and the result.
+    pub(crate) fn add_to_report(&self, report: &mut CompactionReport) {
+        let mut failed = self.failures.clone();
+        let is_used = report.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.by == WrittenBy::Model);
+        for (model, reason) in &failed {
+            report.notes.push(format!("no summary by {model}: {reason}"));
         }
-        match &self.answer {
-            Some(answer) if is_used => {
-                report.notes.push(format!("the summary was written by {}{}", answer.by, self.paid()));
+        match &self.summary {
+            Some(summary) if is_used => {
+                report.notes.push(format!("the summary was written by {}{}", summary.author, self.cost_text()));
             }
-            // Why it is not used, the engine says.
-            Some(answer) => failed.push((answer.by.clone(), "its summary was not used".to_owned())),
-            None => report.notes.push("the checkpoint is made by code".to_owned()),
+            // The engine reports why it did not use the summary.
+            Some(summary) => failed.push((summary.author.clone(), "its summary was not used".to_owned())),
+            None => report.notes.push("code writes the checkpoint".to_owned()),
         }
-        if let Some((model, why)) = failed.last() {
-            report.state.last_error = Some(format!("{model}: {why}"));
+        if let Some((model, reason)) = failed.last() {
+            report.state.last_error = Some(format!("{model}: {reason}"));
         }
-        if failed.iter().any(|(model, _)| *model == self.auxiliary) {
-            report.state.auxiliary_failed = Some(self.auxiliary.clone());
+        if failed.iter().any(|(model, _)| *model == self.auxiliary_name) {
+            report.state.auxiliary_failed = Some(self.auxiliary_name.clone());
         }
     }
 }

@@ -20,9 +20,7 @@ fn real_messages() -> Option<Vec<String>> {
     let mut paths: Vec<_> = std::fs::read_dir(folder).ok()?.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.retain(|p| p.to_string_lossy().ends_with(".chat.json"));
     paths.sort();
-    let values = paths
-        .iter()
-        .filter_map(|p| serde_json::from_slice::<serde_json::Value>(&std::fs::read(p).ok()?).ok());
+    let values = paths.iter().filter_map(|p| serde_json::from_slice::<serde_json::Value>(&std::fs::read(p).ok()?).ok());
     let messages = values.flat_map(|v| v["messages"].as_array().cloned().unwrap_or_default());
     Some(messages.filter(|m| m["role"] != "system").map(|m| m.to_string()).collect())
 }

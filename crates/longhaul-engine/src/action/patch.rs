@@ -1,38 +1,41 @@
-//! What a patch does to files, in the two notations that agents write.
+//! Parses patches, both unified diffs and the `*** Begin Patch` format.
 
-use super::change::Change;
-use super::{Touch, Touched};
+use super::file_change::FileChange;
+use super::{FileOperation, TouchedFile};
 
-/// Every file that a patch changes, in its order.
-pub(super) fn touches(text: &str) -> Vec<Touch> {
-    let touch = |change: Change| Touch { path: change.path, how: change.how.unwrap_or(Touched::Edited) };
-    changes(text).into_iter().map(touch).collect()
+/// Returns every file that a patch touches, in its order.
+pub(super) fn touched_files(text: &str) -> Vec<TouchedFile> {
+    let touch = |change: FileChange| TouchedFile {
+        path: change.path,
+        operation: change.operation.unwrap_or(FileOperation::Edited),
+    };
+    file_changes(text).into_iter().map(touch).collect()
 }
 
-/// The changes of a patch, in its order.
-pub(super) fn changes(text: &str) -> Vec<Change> {
-    const NAMED: [(&str, Touched); 4] = [
-        ("*** Update File: ", Touched::Edited),
-        ("*** Add File: ", Touched::Created),
-        ("*** Delete File: ", Touched::Deleted),
-        ("*** Move to: ", Touched::Created),
+/// Returns the changes of a patch, in its order.
+pub(super) fn file_changes(text: &str) -> Vec<FileChange> {
+    const NAMED: [(&str, FileOperation); 4] = [
+        ("*** Update File: ", FileOperation::Edited),
+        ("*** Add File: ", FileOperation::Created),
+        ("*** Delete File: ", FileOperation::Deleted),
+        ("*** Move to: ", FileOperation::Created),
     ];
-    let mut found: Vec<Change> = Vec::new();
-    let mut open = Open::default();
+    let mut found: Vec<FileChange> = Vec::new();
+    let mut open = PatchedFile::default();
     let mut before = None;
     for line in text.lines() {
         let named = NAMED.iter().find_map(|(start, how)| Some((line.strip_prefix(start)?, *how)));
         if let Some((path, how)) = named {
-            open.end(&mut found);
+            open.finish(&mut found);
             open.file = Some((path, how));
         } else if let Some(path) = line.strip_prefix("--- ") {
-            open.end(&mut found);
-            before = Some(plain(path));
+            open.finish(&mut found);
+            before = Some(clean_path(path));
         } else if let (Some(path), Some(old)) = (line.strip_prefix("+++ "), before.take()) {
-            open.file = Some(match (old, plain(path)) {
-                ("/dev/null", new) => (new, Touched::Created),
-                (old, "/dev/null") => (old, Touched::Deleted),
-                (_, new) => (new, Touched::Edited),
+            open.file = Some(match (old, clean_path(path)) {
+                ("/dev/null", new) => (new, FileOperation::Created),
+                (old, "/dev/null") => (old, FileOperation::Deleted),
+                (_, new) => (new, FileOperation::Edited),
             });
         } else if let Some(line) = line.strip_prefix('-') {
             open.old.push(line);
@@ -40,31 +43,31 @@ pub(super) fn changes(text: &str) -> Vec<Change> {
             open.new.push(line);
         }
     }
-    open.end(&mut found);
+    open.finish(&mut found);
     found
 }
 
-/// The file whose lines are being read.
+/// The file of the patch whose lines are being read.
 #[derive(Default)]
-struct Open<'a> {
-    file: Option<(&'a str, Touched)>,
+struct PatchedFile<'a> {
+    file: Option<(&'a str, FileOperation)>,
     old: Vec<&'a str>,
     new: Vec<&'a str>,
 }
 
-impl Open<'_> {
-    fn end(&mut self, found: &mut Vec<Change>) {
+impl PatchedFile<'_> {
+    fn finish(&mut self, found: &mut Vec<FileChange>) {
         let Self { file, old, new } = std::mem::take(self);
         let Some((path, how)) = file.map(|(path, how)| (path.trim(), how)) else { return };
         if !path.is_empty() && path != "/dev/null" {
-            let how = Some(how).filter(|how| *how != Touched::Edited);
-            found.push(Change { how, ..Change::edited(path.to_owned(), &old, &new) });
+            let how = Some(how).filter(|how| *how != FileOperation::Edited);
+            found.push(FileChange { operation: how, ..FileChange::edited(path.to_owned(), &old, &new) });
         }
     }
 }
 
-/// A path without the letter that diffs put before it and the time behind it.
-fn plain(path: &str) -> &str {
+/// Returns a path without the `a/` or `b/` before it and the time after it.
+fn clean_path(path: &str) -> &str {
     let path = path.split('\t').next().unwrap_or(path).trim();
     path.strip_prefix("a/").or_else(|| path.strip_prefix("b/")).unwrap_or(path)
 }

@@ -1,12 +1,12 @@
 use super::*;
-use crate::Dialect;
+use crate::ApiFormat;
 use crate::wire;
 use serde_json::json;
 
-fn script(command: &str) -> Vec<String> {
-    let script = script::read(command);
-    let touches = script.files.iter().map(|touch| format!("{:?} {}", touch.how, touch.path));
-    let shows = script.shows.iter().map(|(path, lines)| match lines {
+fn describe_script(command: &str) -> Vec<String> {
+    let script = shell_script::analyze_script(command);
+    let touches = script.touched.iter().map(|touch| format!("{:?} {}", touch.operation, touch.path));
+    let shows = script.shown_file.iter().map(|(path, lines)| match lines {
         Some((from, usize::MAX)) => format!("shows {path} {from}-"),
         Some((from, to)) => format!("shows {path} {from}-{to}"),
         None => format!("shows {path}"),
@@ -53,12 +53,12 @@ fn scripts_name_their_files() {
         ("python run.py > \"", &[]),
         ("echo \"$(cat a)\" '", &[]),
     ] {
-        assert_eq!(script(command), expected, "{command}");
+        assert_eq!(describe_script(command), expected, "{command}");
     }
 }
 
-/// The action of one call and its result, in a chat body.
-fn action(tool: &str, arguments: &str, result: &str) -> Action {
+/// Returns the action of one call with its result, in a Chat Completions request.
+fn parse_action(tool: &str, arguments: &str, result: &str) -> Action {
     let call = json!({"id": "c", "type": "function", "function": {"name": tool, "arguments": arguments}});
     let body = json!({"messages": [
         {"role": "user", "content": "go"},
@@ -66,8 +66,8 @@ fn action(tool: &str, arguments: &str, result: &str) -> Action {
         {"role": "tool", "tool_call_id": "c", "content": result},
     ]})
     .to_string();
-    let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
-    (*Actions::of(&transcript).of_unit(1)[0]).clone()
+    let (transcript, _) = wire::parse(Some(ApiFormat::Chat), &body).unwrap();
+    (*Actions::from_transcript(&transcript).in_turn(1)[0]).clone()
 }
 
 #[test]
@@ -79,23 +79,9 @@ fn calls_are_read_by_tool_arguments_and_result() {
         ("bash", r#"{"command":"make"}"#, "x\nExit code: 2", Verb::Run, Some("make"), Failed),
         ("Read", r#"{"file_path":"a.rs"}"#, "fn main() {}", Verb::Read, Some("a.rs"), Succeeded),
         ("Read", r#"{"file_path":"a.rs"}"#, "Error: no such file", Verb::Read, Some("a.rs"), Failed),
-        (
-            "Edit",
-            r#"{"file_path":"a.rs"}"#,
-            "The file a.rs has been updated.",
-            Verb::Edit,
-            Some("a.rs"),
-            Succeeded,
-        ),
+        ("Edit", r#"{"file_path":"a.rs"}"#, "The file a.rs has been updated.", Verb::Edit, Some("a.rs"), Succeeded),
         ("Edit", r#"{"file_path":"a.rs"}"#, "String to replace not found", Verb::Edit, Some("a.rs"), Failed),
-        (
-            "apply_patch",
-            "*** Begin Patch\n*** Delete File: b.rs",
-            "Success.",
-            Verb::Edit,
-            Some("b.rs"),
-            Succeeded,
-        ),
+        ("apply_patch", "*** Begin Patch\n*** Delete File: b.rs", "Success.", Verb::Edit, Some("b.rs"), Succeeded),
         ("grep", r#"{"pattern":"x","path":"src"}"#, "src/a:1:x", Verb::Search, Some("x"), Succeeded),
         ("delete_file", r#"{"path":"a.rs"}"#, "gone", Verb::Edit, Some("a.rs"), Unknown),
         ("get_order", r#"{"id":7}"#, "shipped", Verb::Other, Some("id=7"), Unknown),
@@ -109,16 +95,9 @@ fn calls_are_read_by_tool_arguments_and_result() {
             Failed,
         ),
         ("Read", r#"{"path":"a"}"#, "[Read] a from line 1 (3,400 chars)", Verb::Read, Some("a"), Succeeded),
-        (
-            "Read",
-            r#"{"path":"a"}"#,
-            "[Read] a from line 1 (3,400 chars) → failed",
-            Verb::Read,
-            Some("a"),
-            Failed,
-        ),
+        ("Read", r#"{"path":"a"}"#, "[Read] a from line 1 (3,400 chars) → failed", Verb::Read, Some("a"), Failed),
     ] {
-        let action = action(tool, arguments, result);
+        let action = parse_action(tool, arguments, result);
         assert_eq!(
             (action.verb, action.target.as_deref(), action.outcome),
             (verb, target, outcome),
@@ -131,8 +110,8 @@ fn calls_are_read_by_tool_arguments_and_result() {
 fn a_long_run_is_judged_by_its_end_and_all_its_test_summaries_count() {
     let summary = "test result: ok. 5 passed; 0 failed; 0 ignored\n";
     let text = format!("{summary}{}{summary}", "test a ... ok\n".repeat(2_000));
-    let action = action("bash", r#"{"command":"cargo test"}"#, &text);
-    assert_eq!(action.tests, Some(TestCounts { passed: 10, failed: 0 }));
+    let action = parse_action("bash", r#"{"command":"cargo test"}"#, &text);
+    assert_eq!(action.test_counts, Some(TestCounts { passed: 10, failed: 0 }));
     assert_eq!(action.outcome, Outcome::Succeeded);
 }
 
@@ -145,10 +124,10 @@ fn a_call_that_is_only_words_has_a_target_and_an_outcome() {
         {"role": "assistant", "content": "Hm."},
     ]})
     .to_string();
-    let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
-    let actions = Actions::of(&transcript);
+    let (transcript, _) = wire::parse(Some(ApiFormat::Chat), &body).unwrap();
+    let actions = Actions::from_transcript(&transcript);
     let (_, _, action) = actions.all().next().unwrap();
-    assert_eq!((action.verb, action.target.as_deref(), action.exit), (Verb::Run, Some("ls"), Some(127)));
+    assert_eq!((action.verb, action.target.as_deref(), action.exit_status), (Verb::Run, Some("ls"), Some(127)));
     assert_eq!(action.outcome, Outcome::Failed);
 }
 
@@ -156,6 +135,6 @@ fn a_call_that_is_only_words_has_a_target_and_an_outcome() {
 fn a_call_without_a_result_is_unanswered() {
     let call = json!({"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}});
     let body = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]}).to_string();
-    let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
-    assert_eq!(Actions::of(&transcript).of_unit(0)[0].outcome, Outcome::Unanswered);
+    let (transcript, _) = wire::parse(Some(ApiFormat::Chat), &body).unwrap();
+    assert_eq!(Actions::from_transcript(&transcript).in_turn(0)[0].outcome, Outcome::Unanswered);
 }

@@ -1,37 +1,43 @@
-//! The provider's prompt cache: what is in it, where marks pay, what a change of bytes costs.
+//! The provider's prompt cache: what it contains, where breakpoints pay off, and what a change of bytes
+//! costs.
 //!
-//! A cache is equality of the prompt's prefix, read in the order tools, system prompt, messages ([`crate::wire::reading`]).
+//! A provider caches prefixes of the prompt, in the order tools, system prompt, messages
+//! ([`crate::wire::prompt_order`]).
 //!
 //! ```text
-//! chain.rs      hashes of the prefixes of a body, and the first place where two bodies part
-//! weigh.rs      how many tokens each piece of it costs
-//! warm.rs       how much of a new body is known from the old one
-//! volatile.rs   text early in a prompt that is another one tomorrow, or in the next request
-//! route.rs      whether and how a body is cached on its way to a model (providers.toml)
-//! marks.rs      where marks go, and the edits that set them
-//! pace.rs       how long they should live
-//! model.rs      a provider's cache, modelled: what each request of a session reads and writes
+//! prefix_chain.rs      hashes of all prefixes of a request, and the first difference between two requests
+//! piece_tokens.rs      the tokens of each piece of a prompt
+//! cached_prefix.rs     how much of a new request is cached from the old one
+//! volatile.rs          text early in a prompt that changes from request to request, or from day to day
+//! caching_mode.rs      whether and how a request is cached on its way to a model (providers.toml)
+//! breakpoints.rs       where breakpoints are set, and the edits that set them
+//! lifetime.rs          how long cached prefixes should live
+//! simulated_cache.rs   a simulated cache: what each request of a session reads and writes
 //! ```
 //!
-//! It may use `policy`, `wire` and what is below them.
+//! This module may use `policy`, `wire` and the modules below them.
 
-mod chain;
-mod marks;
-mod model;
-mod pace;
-mod route;
+mod breakpoints;
+mod cached_prefix;
+mod caching_mode;
+mod lifetime;
+mod piece_tokens;
+mod prefix_chain;
+mod simulated_cache;
 mod volatile;
-mod warm;
-mod weigh;
 
-pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
-pub(crate) use marks::most_valuable;
-pub use marks::{
-    By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key, surplus, unset,
+pub(crate) use breakpoints::split_surplus;
+pub use breakpoints::{
+    Breakpoint, BreakpointOptions, BreakpointOwner, LOOKBACK_PIECES, MAX_BREAKPOINTS, StablePieces, breakpoint_edits,
+    place_breakpoints, remove_breakpoint_edit, session_cache_key, set_cache_key_edit, surplus_breakpoints,
 };
-pub use model::{Cache, Ends, Request, Rules, Traffic};
-pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
-pub use route::{Carrier, Provider, Route};
-pub use volatile::{Pace, Remedy, Volatile, volatile};
-pub use warm::{Warm, warm};
-pub use weigh::Weights;
+pub use cached_prefix::{CachedPrefix, cached_prefix};
+pub use caching_mode::{BreakpointCarrier, CacheProvider, CachingMode};
+pub(crate) use lifetime::recent_pauses;
+pub use lifetime::{FIVE_MINUTES, LifetimeChoice, ONE_HOUR, SessionPace, choose_lifetime};
+pub use piece_tokens::PieceTokens;
+pub use prefix_chain::{
+    PrefixChain, PrefixChange, PrefixDifference, PrefixHash, PrefixLink, compare_chains, prefix_chain,
+};
+pub use simulated_cache::{CacheRequest, CacheRules, CacheUsage, PrefixEnds, SimulatedCache};
+pub use volatile::{ChangeFrequency, Remedy, VolatileText, find_volatile_text};

@@ -1,25 +1,25 @@
-//! A content block of a message, with its place.
+//! A content block of a message, with its path.
 
 use serde_json::Value;
 
-use super::{At, kind, list};
+use super::{JsonPath, indexed, type_of};
 
-/// A content block with its place; those inside a result are `inner`.
-pub(super) struct Block<'v> {
-    pub(super) at: At,
+/// A content block with its path in the body.
+pub(super) struct LocatedBlock<'v> {
+    pub(super) path: JsonPath,
     pub(super) kind: &'v str,
     pub(super) value: &'v Value,
 }
 
-impl<'v> Block<'v> {
-    pub(super) fn new(at: At, value: &'v Value) -> Self {
-        Self { at, kind: kind(value), value }
+impl<'v> LocatedBlock<'v> {
+    pub(super) fn new(at: JsonPath, value: &'v Value) -> Self {
+        Self { path: at, kind: type_of(value), value }
     }
 
-    /// The blocks inside a result.
-    pub(super) fn inner(&self) -> impl Iterator<Item = Block<'v>> + use<'v> {
-        let (at, value) = (self.at / "content", self.value);
-        let inner = (self.kind == "tool_result").then(|| list(&value["content"]));
+    /// Returns the blocks inside a tool result, or nothing for any other block.
+    pub(super) fn inner_blocks(&self) -> impl Iterator<Item = LocatedBlock<'v>> + use<'v> {
+        let (at, value) = (self.path / "content", self.value);
+        let inner = (self.kind == "tool_result").then(|| indexed(&value["content"]));
         inner.into_iter().flatten().map(move |(p, part)| Self::new(at / p, part))
     }
 }

@@ -1,165 +1,167 @@
-//! Which JSON types the known fields take (G12): one table for each dialect, walked over the body.
+//! Checks the JSON types of the known fields (G12), by one table for each API format.
 //!
-//! A field that is null counts as left out, and one that no row names may hold anything: hosts have many of their own.
+//! A null field counts as absent. A field without a row may have any type, because many hosts have fields of
+//! their own.
 
 use serde_json::Value;
 
 use super::rules::G12;
-use super::{At, Findings, Request, Severity, kind};
-use crate::Dialect;
+use super::{CheckedRequest, Findings, JsonPath, Severity, type_of};
+use crate::ApiFormat;
 
-/// What a field may hold.
-enum Type {
+/// The JSON type of a field.
+enum JsonType {
     Text,
     Number,
-    Whole,
-    Truth,
-    /// An object whose known fields are looked into.
-    Object(&'static [Field]),
-    /// A list whose elements are all of this type.
-    List(&'static Type),
+    Integer,
+    Boolean,
+    /// An object whose known fields are checked too.
+    Object(&'static [FieldRow]),
+    /// A list whose elements all have this type.
+    List(&'static JsonType),
 }
 
-use Type::{List, Number, Object, Text, Truth, Whole};
+use JsonType::{Boolean, Integer, List, Number, Object, Text};
 
-/// A row: the `type` of the object that has the field (empty: of any object), the field, and the types it takes.
-type Field = (&'static str, &'static str, &'static [Type]);
+/// A row of the tables: the `type` of the object that has the field (empty for any object), the name of the
+/// field, and the types that it accepts.
+type FieldRow = (&'static str, &'static str, &'static [JsonType]);
 
-const ANY: Type = Object(&[]);
+const ANY_OBJECT: JsonType = Object(&[]);
 
-const CHAT: &[Field] = &[
+const CHAT_BODY: &[FieldRow] = &[
     ("", "model", &[Text]),
     ("", "tools", &[List(&Object(CHAT_TOOL))]),
-    ("", "functions", &[List(&Object(FUNCTION))]),
-    ("", "tool_choice", &[Text, ANY]),
-    ("", "function_call", &[Text, ANY]),
-    ("", "max_tokens", &[Whole]),
-    ("", "max_completion_tokens", &[Whole]),
+    ("", "functions", &[List(&Object(CHAT_FUNCTION))]),
+    ("", "tool_choice", &[Text, ANY_OBJECT]),
+    ("", "function_call", &[Text, ANY_OBJECT]),
+    ("", "max_tokens", &[Integer]),
+    ("", "max_completion_tokens", &[Integer]),
     ("", "temperature", &[Number]),
     ("", "top_p", &[Number]),
-    ("", "top_k", &[Whole]),
-    ("", "n", &[Whole]),
-    ("", "seed", &[Whole]),
+    ("", "top_k", &[Integer]),
+    ("", "n", &[Integer]),
+    ("", "seed", &[Integer]),
     ("", "presence_penalty", &[Number]),
     ("", "frequency_penalty", &[Number]),
-    ("", "logit_bias", &[ANY]),
-    ("", "top_logprobs", &[Whole]),
+    ("", "logit_bias", &[ANY_OBJECT]),
+    ("", "top_logprobs", &[Integer]),
     ("", "stop", &[Text, List(&Text)]),
-    ("", "stream", &[Truth]),
-    ("", "stream_options", &[ANY]),
-    ("", "parallel_tool_calls", &[Truth]),
-    ("", "response_format", &[ANY]),
+    ("", "stream", &[Boolean]),
+    ("", "stream_options", &[ANY_OBJECT]),
+    ("", "parallel_tool_calls", &[Boolean]),
+    ("", "response_format", &[ANY_OBJECT]),
     ("", "reasoning_effort", &[Text]),
-    ("", "metadata", &[ANY]),
-    ("", "store", &[Truth]),
+    ("", "metadata", &[ANY_OBJECT]),
+    ("", "store", &[Boolean]),
     ("", "user", &[Text]),
     ("", "prompt_cache_key", &[Text]),
 ];
 
-const CHAT_TOOL: &[Field] = &[("", "type", &[Text]), ("", "function", &[Object(FUNCTION)])];
+const CHAT_TOOL: &[FieldRow] = &[("", "type", &[Text]), ("", "function", &[Object(CHAT_FUNCTION)])];
 
-const FUNCTION: &[Field] =
-    &[("", "description", &[Text]), ("", "parameters", &[ANY]), ("", "strict", &[Truth])];
+const CHAT_FUNCTION: &[FieldRow] =
+    &[("", "description", &[Text]), ("", "parameters", &[ANY_OBJECT]), ("", "strict", &[Boolean])];
 
-const CHAT_MESSAGE: &[Field] = &[
+const CHAT_MESSAGE: &[FieldRow] = &[
     ("", "content", &[Text, List(&Object(CHAT_PART))]),
     ("", "name", &[Text]),
     ("", "tool_calls", &[List(&Object(CHAT_CALL))]),
-    ("", "function_call", &[ANY]),
+    ("", "function_call", &[ANY_OBJECT]),
     ("", "refusal", &[Text]),
     ("", "reasoning_content", &[Text]),
 ];
 
-const CHAT_CALL: &[Field] = &[("", "id", &[Text]), ("", "type", &[Text]), ("", "function", &[ANY])];
+const CHAT_CALL: &[FieldRow] = &[("", "id", &[Text]), ("", "type", &[Text]), ("", "function", &[ANY_OBJECT])];
 
-const CHAT_PART: &[Field] =
-    &[("", "type", &[Text]), ("text", "text", &[Text]), ("image_url", "image_url", &[Text, ANY])];
+const CHAT_PART: &[FieldRow] =
+    &[("", "type", &[Text]), ("text", "text", &[Text]), ("image_url", "image_url", &[Text, ANY_OBJECT])];
 
-const MESSAGES: &[Field] = &[
+const MESSAGES_BODY: &[FieldRow] = &[
     ("", "model", &[Text]),
-    ("", "system", &[Text, List(&Object(BLOCK))]),
-    ("", "tools", &[List(&Object(TOOL))]),
-    ("", "tool_choice", &[ANY]),
-    ("", "max_tokens", &[Whole]),
+    ("", "system", &[Text, List(&Object(MESSAGES_BLOCK))]),
+    ("", "tools", &[List(&Object(MESSAGES_TOOL))]),
+    ("", "tool_choice", &[ANY_OBJECT]),
+    ("", "max_tokens", &[Integer]),
     ("", "temperature", &[Number]),
     ("", "top_p", &[Number]),
-    ("", "top_k", &[Whole]),
+    ("", "top_k", &[Integer]),
     ("", "stop_sequences", &[List(&Text)]),
-    ("", "stream", &[Truth]),
-    ("", "thinking", &[Object(&[("", "type", &[Text]), ("", "budget_tokens", &[Whole])])]),
-    ("", "metadata", &[ANY]),
-    ("", "cache_control", &[ANY]),
+    ("", "stream", &[Boolean]),
+    ("", "thinking", &[Object(&[("", "type", &[Text]), ("", "budget_tokens", &[Integer])])]),
+    ("", "metadata", &[ANY_OBJECT]),
+    ("", "cache_control", &[ANY_OBJECT]),
     ("", "service_tier", &[Text]),
-    ("", "mcp_servers", &[List(&ANY)]),
+    ("", "mcp_servers", &[List(&ANY_OBJECT)]),
 ];
 
-const TOOL: &[Field] = &[
+const MESSAGES_TOOL: &[FieldRow] = &[
     ("", "type", &[Text]),
     ("", "name", &[Text]),
     ("", "description", &[Text]),
-    ("", "input_schema", &[ANY]),
-    ("", "cache_control", &[ANY]),
+    ("", "input_schema", &[ANY_OBJECT]),
+    ("", "cache_control", &[ANY_OBJECT]),
 ];
 
-const MESSAGE: &[Field] = &[("", "content", &[Text, List(&Object(BLOCK))])];
+const MESSAGES_MESSAGE: &[FieldRow] = &[("", "content", &[Text, List(&Object(MESSAGES_BLOCK))])];
 
-const BLOCK: &[Field] = &[
+const MESSAGES_BLOCK: &[FieldRow] = &[
     ("", "type", &[Text]),
-    ("", "cache_control", &[ANY]),
+    ("", "cache_control", &[ANY_OBJECT]),
     ("text", "text", &[Text]),
     ("thinking", "thinking", &[Text]),
     ("redacted_thinking", "data", &[Text]),
-    ("image", "source", &[Object(SOURCE)]),
-    ("document", "source", &[Object(SOURCE)]),
+    ("image", "source", &[Object(MESSAGES_SOURCE)]),
+    ("document", "source", &[Object(MESSAGES_SOURCE)]),
     ("tool_use", "name", &[Text]),
-    ("tool_result", "is_error", &[Truth]),
-    ("tool_result", "content", &[Text, List(&Object(INNER))]),
+    ("tool_result", "is_error", &[Boolean]),
+    ("tool_result", "content", &[Text, List(&Object(MESSAGES_RESULT_BLOCK))]),
 ];
 
-/// Blocks inside a result, where no further results are.
-const INNER: &[Field] = &[
+/// Blocks inside a tool result, which cannot contain further results.
+const MESSAGES_RESULT_BLOCK: &[FieldRow] = &[
     ("", "type", &[Text]),
     ("text", "text", &[Text]),
-    ("image", "source", &[Object(SOURCE)]),
-    ("document", "source", &[Object(SOURCE)]),
+    ("image", "source", &[Object(MESSAGES_SOURCE)]),
+    ("document", "source", &[Object(MESSAGES_SOURCE)]),
 ];
 
-const SOURCE: &[Field] =
+const MESSAGES_SOURCE: &[FieldRow] =
     &[("", "type", &[Text]), ("", "media_type", &[Text]), ("", "data", &[Text]), ("", "url", &[Text])];
 
-const RESPONSES: &[Field] = &[
+const RESPONSES_BODY: &[FieldRow] = &[
     ("", "model", &[Text]),
-    ("", "instructions", &[Text, List(&ANY)]),
+    ("", "instructions", &[Text, List(&ANY_OBJECT)]),
     ("", "tools", &[List(&Object(RESPONSES_TOOL))]),
-    ("", "tool_choice", &[Text, ANY]),
-    ("", "max_output_tokens", &[Whole]),
-    ("", "max_tool_calls", &[Whole]),
+    ("", "tool_choice", &[Text, ANY_OBJECT]),
+    ("", "max_output_tokens", &[Integer]),
+    ("", "max_tool_calls", &[Integer]),
     ("", "temperature", &[Number]),
     ("", "top_p", &[Number]),
-    ("", "stream", &[Truth]),
-    ("", "store", &[Truth]),
-    ("", "background", &[Truth]),
-    ("", "parallel_tool_calls", &[Truth]),
+    ("", "stream", &[Boolean]),
+    ("", "store", &[Boolean]),
+    ("", "background", &[Boolean]),
+    ("", "parallel_tool_calls", &[Boolean]),
     ("", "previous_response_id", &[Text]),
-    ("", "conversation", &[Text, ANY]),
+    ("", "conversation", &[Text, ANY_OBJECT]),
     ("", "include", &[List(&Text)]),
-    ("", "metadata", &[ANY]),
-    ("", "reasoning", &[ANY]),
-    ("", "text", &[ANY]),
+    ("", "metadata", &[ANY_OBJECT]),
+    ("", "reasoning", &[ANY_OBJECT]),
+    ("", "text", &[ANY_OBJECT]),
     ("", "truncation", &[Text]),
     ("", "user", &[Text]),
     ("", "prompt_cache_key", &[Text]),
 ];
 
-const RESPONSES_TOOL: &[Field] = &[
+const RESPONSES_TOOL: &[FieldRow] = &[
     ("", "type", &[Text]),
     ("function", "name", &[Text]),
     ("function", "description", &[Text]),
-    ("function", "parameters", &[ANY]),
-    ("function", "strict", &[Truth]),
+    ("function", "parameters", &[ANY_OBJECT]),
+    ("function", "strict", &[Boolean]),
 ];
 
-const ITEM: &[Field] = &[
+const RESPONSES_ITEM: &[FieldRow] = &[
     ("", "type", &[Text]),
     ("", "id", &[Text]),
     ("", "call_id", &[Text]),
@@ -172,7 +174,7 @@ const ITEM: &[Field] = &[
     ("reasoning", "encrypted_content", &[Text]),
 ];
 
-const RESPONSES_PART: &[Field] = &[
+const RESPONSES_PART: &[FieldRow] = &[
     ("", "type", &[Text]),
     ("input_text", "text", &[Text]),
     ("output_text", "text", &[Text]),
@@ -180,79 +182,79 @@ const RESPONSES_PART: &[Field] = &[
     ("input_image", "image_url", &[Text]),
 ];
 
-/// G12, over the whole body. A message that is none is not this rule's business.
-pub(super) fn check(request: &Request, dialect: Dialect, findings: &mut Findings) {
-    let (body, message) = match dialect {
-        Dialect::Chat => (CHAT, CHAT_MESSAGE),
-        Dialect::Messages => (MESSAGES, MESSAGE),
-        Dialect::Responses => (RESPONSES, ITEM),
+/// Checks G12 in the whole body. Messages that are not objects are reported elsewhere.
+pub(super) fn check(request: &CheckedRequest, api_format: ApiFormat, findings: &mut Findings) {
+    let (body, message) = match api_format {
+        ApiFormat::Chat => (CHAT_BODY, CHAT_MESSAGE),
+        ApiFormat::Messages => (MESSAGES_BODY, MESSAGES_MESSAGE),
+        ApiFormat::Responses => (RESPONSES_BODY, RESPONSES_ITEM),
     };
-    fields(request.envelope, body, At::BODY, findings);
+    check_fields(request.body, body, JsonPath::ROOT, findings);
     for (i, value) in request.messages.iter().enumerate() {
-        fields(value, message, request.at(i), findings);
+        check_fields(value, message, request.message_path(i), findings);
     }
 }
 
-fn fields(object: &Value, known: &'static [Field], at: At, findings: &mut Findings) {
-    for (of, name, takes) in known {
-        if !(of.is_empty() || *of == kind(object)) {
+fn check_fields(object: &Value, rows: &'static [FieldRow], at: JsonPath, findings: &mut Findings) {
+    for (of, name, takes) in rows {
+        if !(of.is_empty() || *of == type_of(object)) {
             continue;
         }
         if let Some(value) = object.get(*name).filter(|value| !value.is_null()) {
-            value_of(value, name, takes, at / *name, findings);
+            check_value_type(value, name, takes, at / *name, findings);
         }
     }
 }
 
-fn value_of(value: &Value, name: &str, takes: &'static [Type], at: At, findings: &mut Findings) {
-    match takes.iter().find(|wanted| wanted.holds(value)) {
-        Some(Object(known)) => fields(value, known, at, findings),
+fn check_value_type(value: &Value, name: &str, takes: &'static [JsonType], at: JsonPath, findings: &mut Findings) {
+    match takes.iter().find(|wanted| wanted.accepts(value)) {
+        Some(Object(rows)) => check_fields(value, rows, at, findings),
         Some(List(element)) => {
-            for (i, value) in super::list(value) {
-                value_of(value, name, std::slice::from_ref(element), at / i, findings);
+            for (i, value) in super::indexed(value) {
+                check_value_type(value, name, std::slice::from_ref(element), at / i, findings);
             }
         }
         Some(_) => {}
         None => {
-            let wanted: Vec<&str> = takes.iter().map(Type::words).collect();
-            let message = format!("{} stands in `{name}`: send {}", words(value), wanted.join(" or "));
-            // Some hosts read a number or a truth value out of a text.
-            let may_be_read = takes.iter().any(|wanted| wanted.reads(value));
+            let wanted: Vec<&str> = takes.iter().map(JsonType::description).collect();
+            let message = format!("{} stands in `{name}`: send {}", describe_value(value), wanted.join(" or "));
+            // Some hosts parse a number or a boolean from a string.
+            let may_be_read = takes.iter().any(|wanted| wanted.accepts_text_of(value));
             let severity = if may_be_read { Severity::Warning } else { G12.severity };
-            findings.report_as(severity, &G12, at, message);
+            findings.report_with_severity(severity, &G12, at, message);
         }
     }
 }
 
-impl Type {
-    fn holds(&self, value: &Value) -> bool {
+impl JsonType {
+    fn accepts(&self, value: &Value) -> bool {
         match self {
             Text => value.is_string(),
             Number => value.is_number(),
-            Whole => value.is_u64() || value.is_i64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
-            Truth => value.is_boolean(),
+            Integer => value.is_u64() || value.is_i64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
+            Boolean => value.is_boolean(),
             Object(_) => value.is_object(),
             List(_) => value.is_array(),
         }
     }
 
-    /// Whether a text spells a value of this type.
-    fn reads(&self, value: &Value) -> bool {
+    /// Returns whether the value is a string that spells a value of this type.
+    fn accepts_text_of(&self, value: &Value) -> bool {
         let Some(text) = value.as_str() else { return false };
         match self {
             Number => text.parse::<f64>().is_ok_and(f64::is_finite),
-            Whole => text.parse::<i64>().is_ok(),
-            Truth => text.parse::<bool>().is_ok(),
+            Integer => text.parse::<i64>().is_ok(),
+            Boolean => text.parse::<bool>().is_ok(),
             Text | Object(_) | List(_) => false,
         }
     }
 
-    fn words(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         match self {
             Text => "a string",
             Number => "a number",
-            Whole => "a whole number",
-            Truth => "true or false",
+            Integer => "a whole number",
+            Boolean => "true or false",
             Object(_) => "an object",
             List(Text) => "a list of strings",
             List(_) => "a list of objects",
@@ -260,7 +262,7 @@ impl Type {
     }
 }
 
-fn words(value: &Value) -> &'static str {
+fn describe_value(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

@@ -1,100 +1,99 @@
-//! The rules of Messages: roles, empties and the tail here; the rest in files of their own.
+//! The rules of Messages (A) about roles, empty content and the last message. The other A rules have files of
+//! their own.
 
 use serde_json::Value;
 
-use super::block::Block;
-use super::marks::{self, Marks};
+use super::block::LocatedBlock;
+use super::breakpoints::{self, CacheControls};
 use super::media::Images;
-use super::pairing::{self, Turns};
+use super::pairing::{self, RoleRuns};
 use super::rules::{A12, A13, A14, A15, A16, A17, A34, G1, G7};
-use super::{At, Findings, Request, hosts, list, quoted, role, thinking};
+use super::{CheckedRequest, Findings, JsonPath, host_rules, indexed, quote, role, thinking};
 
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
-const MOST_MESSAGES: usize = 100_000;
+/// The maximum size of a request body, in bytes (A34).
+const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
+/// The maximum number of messages in a request (A16).
+const MAX_MESSAGES: usize = 100_000;
 
-pub(super) fn check(request: &Request, findings: &mut Findings) {
-    if request.bytes > LARGEST_BODY {
-        findings.report(
-            &A34,
-            "",
-            format!("the body has {} bytes, more than 32 MB: send less", request.bytes),
-        );
+pub(super) fn check(request: &CheckedRequest, findings: &mut Findings) {
+    if request.body_bytes > MAX_BODY_BYTES {
+        findings.report(&A34, "", format!("the body has {} bytes, more than 32 MB: send less", request.body_bytes));
     }
-    count(request, findings);
-    let mut turns = Turns::default();
-    let mut marks = Marks::before_messages(request);
+    check_message_count(request, findings);
+    let mut turns = RoleRuns::default();
+    let mut marks = CacheControls::from_tools_and_system(request);
     let mut images = Images::default();
     for (i, message) in request.messages.iter().enumerate() {
-        let at = request.at(i);
+        let at = request.message_path(i);
         if !message.is_object() {
-            findings.report(&G1, at, "this is no message: send an object with a role and content");
+            findings.report(&G1, at, "this is not a message: send an object with a role and content");
             continue;
         }
         let role = role(message);
-        turns.message(role);
-        roles(role, i, at, findings);
-        emptiness(&message["content"], at, i + 1 == request.messages.len() && role == "assistant", findings);
-        marks::on_message(message, at, findings);
+        turns.start_message(role);
+        check_role(role, i, at, findings);
+        check_emptiness(&message["content"], at, i + 1 == request.messages.len() && role == "assistant", findings);
+        breakpoints::check_message(message, at, findings);
         if message["content"].is_string() {
-            let block = Block { at: at / "content", kind: "text", value: &Value::Null };
-            turns.block(i, &block, findings);
+            let block = LocatedBlock { path: at / "content", kind: "text", value: &Value::Null };
+            turns.add_block(i, &block, findings);
         }
-        for (b, block) in list(&message["content"]) {
-            let block = Block::new(at / "content" / b, block);
-            text(&block, findings);
-            turns.block(i, &block, findings);
-            thinking::signature(&block, findings);
-            for inner in block.inner() {
-                text(&inner, findings);
-                marks.note(&inner);
-                images.note(&inner, findings);
+        for (b, block) in indexed(&message["content"]) {
+            let block = LocatedBlock::new(at / "content" / b, block);
+            check_text_block(&block, findings);
+            turns.add_block(i, &block, findings);
+            thinking::check_signature(&block, findings);
+            for inner in block.inner_blocks() {
+                check_text_block(&inner, findings);
+                marks.add_block(&inner);
+                images.add_block(&inner, findings);
             }
-            marks.note(&block);
-            images.note(&block, findings);
-            marks::on_citations(&block, findings);
+            marks.add_block(&block);
+            images.add_block(&block, findings);
+            breakpoints::check_citations(&block, findings);
         }
     }
-    system(request, findings);
-    tail(request, findings);
+    check_system(request, findings);
+    check_last_message(request, findings);
     turns.check(request, findings);
     for (t, tool) in request.tools() {
-        pairing::name(&tool["name"], At::BODY / "tools" / t / "name", findings);
+        pairing::check_tool_name(&tool["name"], JsonPath::ROOT / "tools" / t / "name", findings);
     }
     thinking::check(request, findings);
     marks.check(request, findings);
     images.check(findings);
-    hosts::check_messages(request, findings);
+    host_rules::check_messages(request, findings);
 }
 
-fn count(request: &Request, findings: &mut Findings) {
+fn check_message_count(request: &CheckedRequest, findings: &mut Findings) {
     if request.messages.is_empty() {
-        findings.report(&A16, request.root, "there are no messages: send at least one");
+        findings.report(&A16, request.messages_path, "there are no messages: send at least one");
     }
-    if request.messages.len() > MOST_MESSAGES {
-        findings.report(&A16, request.root, "there are more than 100,000 messages: send fewer");
+    if request.messages.len() > MAX_MESSAGES {
+        findings.report(&A16, request.messages_path, "there are more than 100,000 messages: send fewer");
     }
 }
 
-fn roles(role: &str, index: usize, at: At, findings: &mut Findings) {
+fn check_role(role: &str, index: usize, at: JsonPath, findings: &mut Findings) {
     match role {
         "user" | "assistant" => {}
         "system" => {
-            let refused = findings.target.mid_system.map(|taken| !taken);
-            let message = "a system message stands among the messages: use `system`, or the user's role";
-            findings.report_if(refused, &A17, at / "role", message);
+            let refused = findings.target.accepts_mid_system.map(|taken| !taken);
+            let message = "there is a system message in `messages`: use `system` or the user role";
+            findings.report_if_model(refused, &A17, at / "role", message);
         }
         other => {
-            let message = format!("the role {} does not exist here: use user or assistant", quoted(other));
+            let message = format!("the role {} does not exist here: use user or assistant", quote(other));
             findings.report(&A17, at / "role", message);
         }
     }
     if index == 0 && role != "user" {
-        findings.report(&A16, at, "the first message is not the user's: put one in front");
+        findings.report(&A16, at, "the first message is not a user message: put one first");
     }
 }
 
-/// A16, and A15 for a message that is a string. A last assistant message may be empty.
-fn emptiness(content: &Value, at: At, optional: bool, findings: &mut Findings) {
+/// Checks A16, and A15 for a message whose content is a string. A last assistant message may be empty.
+fn check_emptiness(content: &Value, at: JsonPath, optional: bool, findings: &mut Findings) {
     let at = at / "content";
     let empty = match content {
         Value::String(text) => text.is_empty(),
@@ -105,25 +104,25 @@ fn emptiness(content: &Value, at: At, optional: bool, findings: &mut Findings) {
     match content {
         _ if empty && optional => {}
         _ if empty => findings.report(&A16, at, "this message is empty: remove it"),
-        Value::String(text) => blank(text, at, findings),
+        Value::String(text) => check_blank_text(text, at, findings),
         _ => {}
     }
 }
 
-/// A14 and A15, for a text block.
-fn text(block: &Block, findings: &mut Findings) {
+/// Checks A14 and A15 for a text block.
+fn check_text_block(block: &LocatedBlock, findings: &mut Findings) {
     if block.kind == "text" {
-        blank(block.value["text"].as_str().unwrap_or_default(), block.at, findings);
+        check_blank_text(block.value["text"].as_str().unwrap_or_default(), block.path, findings);
     }
 }
 
-fn system(request: &Request, findings: &mut Findings) {
-    for (s, block) in list(&request.envelope["system"]) {
-        text(&Block::new(At::BODY / "system" / s, block), findings);
+fn check_system(request: &CheckedRequest, findings: &mut Findings) {
+    for (s, block) in indexed(&request.body["system"]) {
+        check_text_block(&LocatedBlock::new(JsonPath::ROOT / "system" / s, block), findings);
     }
 }
 
-fn blank(text: &str, at: At, findings: &mut Findings) {
+fn check_blank_text(text: &str, at: JsonPath, findings: &mut Findings) {
     if text.is_empty() {
         findings.report(&A14, at, "this text is empty: remove it");
     } else if text.trim().is_empty() {
@@ -131,22 +130,21 @@ fn blank(text: &str, at: At, findings: &mut Findings) {
     }
 }
 
-fn tail(request: &Request, findings: &mut Findings) {
-    let Some((last, message)) = request.last() else { return };
+fn check_last_message(request: &CheckedRequest, findings: &mut Findings) {
+    let Some((last, message)) = request.last_message() else { return };
     if role(message) != "assistant" {
         return;
     }
-    let at = request.at(last);
-    let message_g7 =
-        "the last message is an assistant's, which models without prefill refuse: end with the user";
+    let at = request.message_path(last);
+    let message_g7 = "the last message is an assistant's, which models without prefill refuse: end with the user";
     findings.report(&G7, at, message_g7);
-    if findings.target.prefill == Some(false) {
-        findings.report(&A12, at, "this model does not go on from an assistant message: end with the user");
+    if findings.target.supports_prefill == Some(false) {
+        findings.report(&A12, at, "this model cannot continue an assistant message: end with a user message");
         return;
     }
     let end = match &message["content"] {
         Value::String(text) => Some(text.as_str()),
-        blocks => list(blocks).last().and_then(|(_, block)| block["text"].as_str()),
+        blocks => indexed(blocks).last().and_then(|(_, block)| block["text"].as_str()),
     };
     if end.is_some_and(|text| text.ends_with(char::is_whitespace) && !text.trim().is_empty()) {
         findings.report(&A13, at / "content", "the last assistant text ends in whitespace: trim it");

@@ -1,36 +1,37 @@
-//! Mistral's own message order, as its validator (mistral-common, tokenizer versions 3 to 11) has it. In one thing the hosted API
-//! is stricter: it refuses a user's message right behind a tool's (code 3230), as users of many programs reported until 2026.
+//! The rules of Mistral (M), as in its validator (mistral-common, tokenizer versions 3 to 11). The hosted API
+//! is stricter in one point: it refuses a user message directly after a tool message (code 3230), as users of
+//! many programs reported until 2026.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::rules::{M1, M2, M3, M4, M5, M6, M7, M8, M9};
-use super::{At, Findings, Request, is_word, kind, list, quoted, role};
+use super::{CheckedRequest, Findings, JsonPath, indexed, is_identifier, quote, role, type_of};
 
-pub(super) fn check(request: &Request, findings: &mut Findings) {
-    if !findings.target.host.lists(M1.number) {
+pub(super) fn check(request: &CheckedRequest, findings: &mut Findings) {
+    if !findings.target.host.lists_rule(M1.number) {
         return;
     }
-    order(request, findings);
-    tail(request, findings);
-    pairing(request, findings);
+    check_role_order(request, findings);
+    check_last_message(request, findings);
+    check_pairing(request, findings);
     for (i, message) in request.messages.iter().enumerate() {
-        let at = request.at(i);
-        ids(message, at, findings);
-        names(message, at, findings);
-        content(message, at, findings);
+        let at = request.message_path(i);
+        check_call_ids(message, at, findings);
+        check_names(message, at, findings);
+        check_content(message, at, findings);
     }
     for (t, tool) in request.tools() {
-        name(&tool["function"]["name"], At::BODY / "tools" / t / "function" / "name", findings);
+        check_name(&tool["function"]["name"], JsonPath::ROOT / "tools" / t / "function" / "name", findings);
     }
 }
 
-fn order(request: &Request, findings: &mut Findings) {
+fn check_role_order(request: &CheckedRequest, findings: &mut Findings) {
     match request.messages {
-        [] => findings.report(&M1, request.root, "there is no message: send at least one"),
+        [] => findings.report(&M1, request.messages_path, "there is no message: send at least one"),
         [only] if !["user", "system"].contains(&role(only)) => {
-            findings.report(&M1, request.at(0), "a lone message must be the user's or the system's");
+            findings.report(&M1, request.message_path(0), "a single message must be a user or system message");
         }
         _ => {}
     }
@@ -44,33 +45,32 @@ fn order(request: &Request, findings: &mut Findings) {
             _ => continue,
         };
         if !allowed.contains(&after) {
-            let message =
-                format!("the role {after} may not follow {before}: move the message or change its role");
-            findings.report(&M2, request.at(i + 1), message);
+            let message = format!("the role {after} may not follow {before}: move the message or change its role");
+            findings.report(&M2, request.message_path(i + 1), message);
         }
     }
 }
 
-fn tail(request: &Request, findings: &mut Findings) {
-    let Some((last, message)) = request.last() else { return };
+fn check_last_message(request: &CheckedRequest, findings: &mut Findings) {
+    let Some((last, message)) = request.last_message() else { return };
     if last > 0 && role(message) == "assistant" && message["prefix"] != true {
         let message = "the last message is an assistant's without `prefix`: end with the user or a result";
-        findings.report(&M3, request.at(last), message);
+        findings.report(&M3, request.message_path(last), message);
     }
     for (i, message) in request.messages[..last].iter().enumerate() {
         if role(message) == "assistant" && message["prefix"] == true {
             findings.report(
                 &M4,
-                request.at(i) / "prefix",
+                request.message_path(i) / "prefix",
                 "`prefix` is for the last message only: remove it",
             );
         }
     }
 }
 
-/// M5. Results are counted until the next assistant message, whatever else comes between. The vendor's validator passes
-/// over the very first message here, so that even a well-formed pair at the start is refused.
-fn pairing(request: &Request, findings: &mut Findings) {
+/// Checks M5. Results are counted until the next assistant message, whatever comes between. The validator
+/// skips the first message here, so it refuses even a well-formed call and result at the start.
+fn check_pairing(request: &CheckedRequest, findings: &mut Findings) {
     let mut open: HashMap<&str, bool> = HashMap::new();
     let mut opened_at = 0;
     for (i, message) in request.messages.iter().enumerate().skip(1) {
@@ -84,92 +84,94 @@ fn pairing(request: &Request, findings: &mut Findings) {
                 };
                 findings.report(
                     &M5,
-                    request.at(i),
-                    format!("call {} {fault}: remove this result", quoted(id)),
+                    request.message_path(i),
+                    format!("call {} {fault}: remove this result", quote(id)),
                 );
             }
             "assistant" => {
-                close(request, &mut open, opened_at, findings);
+                report_unanswered(request, &mut open, opened_at, findings);
                 opened_at = i;
-                for (c, call) in list(&message["tool_calls"]) {
+                for (c, call) in indexed(&message["tool_calls"]) {
                     let id = call["id"].as_str().unwrap_or_default();
                     if open.insert(id, false).is_some() {
-                        let at = request.at(i) / "tool_calls" / c;
-                        findings.report(
-                            &M5,
-                            at,
-                            format!("two calls have the id {}: make them differ", quoted(id)),
-                        );
+                        let at = request.message_path(i) / "tool_calls" / c;
+                        findings.report(&M5, at, format!("two calls have the id {}: make them differ", quote(id)));
                     }
                 }
             }
             _ => {}
         }
     }
-    close(request, &mut open, opened_at, findings);
+    report_unanswered(request, &mut open, opened_at, findings);
 }
 
-fn close(request: &Request, open: &mut HashMap<&str, bool>, opened_at: usize, findings: &mut Findings) {
+fn report_unanswered(
+    request: &CheckedRequest,
+    open: &mut HashMap<&str, bool>,
+    opened_at: usize,
+    findings: &mut Findings,
+) {
     let unanswered = open.drain().filter(|(_, answered)| !answered).count();
     if unanswered > 0 {
         let message = format!("{unanswered} of its calls have no result before the next reply: add them");
-        findings.report(&M5, request.at(opened_at), message);
+        findings.report(&M5, request.message_path(opened_at), message);
     }
 }
 
-fn ids(message: &Value, at: At, findings: &mut Findings) {
-    let Some(shape) = findings.target.host.call_id() else { return };
-    let of_calls = list(&message["tool_calls"]).map(|(c, call)| (at / "tool_calls" / c / "id", &call["id"]));
+fn check_call_ids(message: &Value, at: JsonPath, findings: &mut Findings) {
+    let Some(shape) = findings.target.host.call_id_pattern() else { return };
+    let of_calls = indexed(&message["tool_calls"]).map(|(c, call)| (at / "tool_calls" / c / "id", &call["id"]));
     let of_result = (role(message) == "tool").then(|| (at / "tool_call_id", &message["tool_call_id"]));
     for (at, id) in of_calls.chain(of_result) {
         let id = id.as_str().unwrap_or_default();
-        if !is_word(id, &shape.extra, shape.min, shape.max) {
-            let message =
-                format!("the call id {} is not 9 letters and digits: rename both ends alike", quoted(id));
+        if !is_identifier(id, &shape.extra, shape.min, shape.max) {
+            let message = format!(
+                "the call id {} is not 9 letters and digits: rename it in the call and in its result",
+                quote(id)
+            );
             findings.report(&M6, at, message);
         }
     }
 }
 
-fn names(message: &Value, at: At, findings: &mut Findings) {
-    for (c, call) in list(&message["tool_calls"]) {
-        name(&call["function"]["name"], at / "tool_calls" / c / "function" / "name", findings);
+fn check_names(message: &Value, at: JsonPath, findings: &mut Findings) {
+    for (c, call) in indexed(&message["tool_calls"]) {
+        check_name(&call["function"]["name"], at / "tool_calls" / c / "function" / "name", findings);
     }
     if role(message) == "tool" && !message["name"].is_null() {
-        name(&message["name"], at / "name", findings);
+        check_name(&message["name"], at / "name", findings);
     }
 }
 
-fn name(name: &Value, at: At, findings: &mut Findings) {
+fn check_name(name: &Value, at: JsonPath, findings: &mut Findings) {
     let name = name.as_str().unwrap_or_default();
-    if !is_word(name, "_-", 1, 64) {
-        let message =
-            format!("the function name {} is not 1 to 64 letters, digits, `_` or `-`", quoted(name));
+    if !is_identifier(name, "_-", 1, 64) {
+        let message = format!("the function name {} is not 1 to 64 letters, digits, `_` or `-`", quote(name));
         findings.report(&M7, at, message);
     }
 }
 
-fn content(message: &Value, at: At, findings: &mut Findings) {
+fn check_content(message: &Value, at: JsonPath, findings: &mut Findings) {
     let content = &message["content"];
     let at = at / "content";
     match role(message) {
         "system" if content.is_null() => findings.report(&M9, at, "a system message needs content"),
         "assistant" => {
-            let says = content.as_str().is_some_and(|t| !t.is_empty()) || list(content).next().is_some();
-            if !says && list(&message["tool_calls"]).next().is_none() {
+            let says = content.as_str().is_some_and(|t| !t.is_empty()) || indexed(content).next().is_some();
+            if !says && indexed(&message["tool_calls"]).next().is_none() {
                 findings.report(&M8, at, "an assistant message needs content or calls: remove it");
             }
-            chunks(content, at, &["text", "thinking"], findings);
+            check_part_types(content, at, &["text", "thinking"], findings);
         }
-        "tool" => chunks(content, at, &["text"], findings),
+        "tool" => check_part_types(content, at, &["text"], findings),
         _ => {}
     }
 }
 
-fn chunks(content: &Value, at: At, allowed: &[&str], findings: &mut Findings) {
-    for (p, part) in list(content) {
-        if !allowed.contains(&kind(part)) {
-            let message = format!("a part of type {} may not stand here: send text", quoted(kind(part)));
+fn check_part_types(content: &Value, at: JsonPath, allowed: &[&str], findings: &mut Findings) {
+    for (p, part) in indexed(content) {
+        if !allowed.contains(&type_of(part)) {
+            let message = format!("a part of type {} may not stand here: send text", quote(type_of(part)));
             findings.report(&M9, at / p, message);
         }
     }

@@ -1,17 +1,18 @@
-//! The rules of Responses.
+//! The rules of Responses (R).
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::chat::{arguments, ends_with_a_reply, says_json, string_length};
+use super::chat::{check_arguments, check_string_length, mentions_json, report_last_reply};
 use super::rules::{G1, G2, G3, R1, R2, R3, R5, R6, R7, R9, R10, R11, R12, R13, R14, R15, R16};
-use super::{At, Findings, Request, Severity, kind, list, media, quoted, role};
+use super::{CheckedRequest, Findings, JsonPath, Severity, indexed, media, quote, role, type_of};
 
-const LONGEST_ID: usize = 64;
+/// The maximum length of an ID, in characters (R11).
+const MAX_ID_CHARS: usize = 64;
 
-/// Calls that the client answers, with the type of their output.
-const CALLS: [(&str, &str); 7] = [
+/// The types of calls that the client answers, each with the type of its output.
+const CLIENT_CALLS: [(&str, &str); 7] = [
     ("function_call", "function_call_output"),
     ("custom_tool_call", "custom_tool_call_output"),
     ("local_shell_call", "local_shell_call_output"),
@@ -21,8 +22,8 @@ const CALLS: [(&str, &str); 7] = [
     ("tool_search_call", "tool_search_output"),
 ];
 
-/// How the id of an item begins.
-const PREFIXES: [(&str, &str); 6] = [
+/// The prefix of an item's ID, by the type of the item.
+const ID_PREFIXES: [(&str, &str); 6] = [
     ("reasoning", "rs"),
     ("function_call", "fc"),
     ("function_call_output", "fc"),
@@ -31,93 +32,88 @@ const PREFIXES: [(&str, &str); 6] = [
     ("message", "msg"),
 ];
 
-pub(super) fn check(request: &Request, findings: &mut Findings) {
+pub(super) fn check(request: &CheckedRequest, findings: &mut Findings) {
     let mut ids = HashSet::new();
     for (i, item) in request.messages.iter().enumerate() {
-        let at = request.at(i);
+        let at = request.message_path(i);
         if !item.is_object() {
-            findings.report(&G1, at, "this is no item: send an object");
+            findings.report(&G1, at, "this is not an item: send an object");
             continue;
         }
-        id(item, at, &mut ids, findings);
-        message(item, at, findings);
-        images(item, at, findings);
-        if kind(item) == "function_call" {
-            arguments(&item["arguments"], at / "arguments", findings);
+        check_id(item, at, &mut ids, findings);
+        check_message(item, at, findings);
+        check_images(item, at, findings);
+        if type_of(item) == "function_call" {
+            check_arguments(&item["arguments"], at / "arguments", findings);
         }
     }
-    pairing(request, findings);
-    reasoning(request, findings);
-    stored_items(request, findings);
-    json_mode(request, findings);
-    if let Some((i, last)) = request.last()
+    check_pairing(request, findings);
+    check_reasoning(request, findings);
+    check_stored_items(request, findings);
+    check_json_mode(request, findings);
+    if let Some((i, last)) = request.last_message()
         && is_reply(last)
     {
-        ends_with_a_reply(request.at(i), findings);
+        report_last_reply(request.message_path(i), findings);
     }
 }
 
-/// The type of an item; one with only a role is a message.
-pub(super) fn item_kind(item: &Value) -> &str {
-    match kind(item) {
+/// Returns the type of an item. An item that has only a role is a message.
+pub(super) fn item_type(item: &Value) -> &str {
+    match type_of(item) {
         "" if !role(item).is_empty() => "message",
         kind => kind,
     }
 }
 
-/// Whether an item calls a tool of the client.
-pub(super) fn is_call(item: &Value) -> bool {
-    CALLS.iter().any(|(call, _)| *call == kind(item))
+/// Returns whether an item calls a tool of the client.
+pub(super) fn is_client_call(item: &Value) -> bool {
+    CLIENT_CALLS.iter().any(|(call, _)| *call == type_of(item))
 }
 
-/// Whether an item answers a call.
-pub(super) fn is_output(item: &Value) -> bool {
-    CALLS.iter().any(|(_, output)| *output == kind(item))
+/// Returns whether an item is the output of a call.
+pub(super) fn is_call_output(item: &Value) -> bool {
+    CLIENT_CALLS.iter().any(|(_, output)| *output == type_of(item))
 }
 
-/// Whether the model wrote an item.
+/// Returns whether the model wrote an item.
 fn is_reply(item: &Value) -> bool {
-    role(item) == "assistant" || kind(item) == "reasoning" || kind(item).ends_with("_call")
+    role(item) == "assistant" || type_of(item) == "reasoning" || type_of(item).ends_with("_call")
 }
 
-fn id<'v>(item: &'v Value, at: At, ids: &mut HashSet<&'v str>, findings: &mut Findings) {
-    if item["call_id"].as_str().is_some_and(|id| id.chars().count() > LONGEST_ID) {
-        let message = "this call id is longer than 64 characters: shorten both ends alike";
-        findings.report_as(Severity::Warning, &R11, at / "call_id", message);
+fn check_id<'v>(item: &'v Value, at: JsonPath, ids: &mut HashSet<&'v str>, findings: &mut Findings) {
+    if item["call_id"].as_str().is_some_and(|id| id.chars().count() > MAX_ID_CHARS) {
+        let message = "this call id is longer than 64 characters: shorten it in the call and in its result";
+        findings.report_with_severity(Severity::Warning, &R11, at / "call_id", message);
     }
     let Some(id) = item["id"].as_str() else { return };
     let at = at / "id";
-    if id.chars().count() > LONGEST_ID {
+    if id.chars().count() > MAX_ID_CHARS {
         findings.report(&R11, at, "this id is longer than 64 characters: leave it out");
     }
-    if kind(item) == "item_reference" {
+    if type_of(item) == "item_reference" {
         return;
     }
     if !ids.insert(id) {
-        findings.report(
-            &R12,
-            at,
-            format!("the id {} belongs to an earlier item: keep one of them", quoted(id)),
-        );
+        findings.report(&R12, at, format!("the id {} belongs to an earlier item: keep one of them", quote(id)));
     }
-    let prefix = PREFIXES.iter().find(|(kind, _)| *kind == item_kind(item));
+    let prefix = ID_PREFIXES.iter().find(|(kind, _)| *kind == item_type(item));
     if let Some((kind, prefix)) = prefix.filter(|(_, prefix)| !id.starts_with(prefix)) {
-        let message = format!("the id {} of a {kind} does not begin with {prefix}: leave it out", quoted(id));
+        let message = format!("the id {} of a {kind} does not begin with {prefix}: leave it out", quote(id));
         findings.report(&R10, at, message);
     }
 }
 
-/// R13 and R14: roles and the parts they may hold.
-fn message(item: &Value, at: At, findings: &mut Findings) {
-    if item_kind(item) != "message" {
+/// Checks R13 and R14: the roles, and the parts that each may have.
+fn check_message(item: &Value, at: JsonPath, findings: &mut Findings) {
+    if item_type(item) != "message" {
         return;
     }
     let allowed: &[&str] = match role(item) {
         "assistant" => &["output_text", "refusal"],
         "user" | "developer" | "system" => &["input_text", "input_image", "input_file", "input_audio"],
         other => {
-            let message =
-                format!("the role {} does not exist: use user, assistant, developer", quoted(other));
+            let message = format!("the role {} does not exist: use user, assistant, developer", quote(other));
             findings.report(&R14, at / "role", message);
             return;
         }
@@ -126,105 +122,98 @@ fn message(item: &Value, at: At, findings: &mut Findings) {
         findings.report(&R13, at / "role", "system messages are refused here: use developer");
     }
     if let Some(text) = item["content"].as_str() {
-        string_length(text, at / "content", findings);
+        check_string_length(text, at / "content", findings);
     }
-    for (p, part) in list(&item["content"]) {
+    for (p, part) in indexed(&item["content"]) {
         let at = at / "content" / p;
-        if !allowed.contains(&kind(part)) {
-            let message =
-                format!("a part of type {} does not fit the role: use {}", quoted(kind(part)), allowed[0]);
+        if !allowed.contains(&type_of(part)) {
+            let message = format!("a part of type {} does not fit the role: use {}", quote(type_of(part)), allowed[0]);
             findings.report(&R14, at / "type", message);
         }
-        string_length(part["text"].as_str().unwrap_or_default(), at / "text", findings);
+        check_string_length(part["text"].as_str().unwrap_or_default(), at / "text", findings);
     }
 }
 
-/// R15: data URLs of images in messages and outputs.
-fn images(item: &Value, at: At, findings: &mut Findings) {
+/// Checks R15: the data URLs of images in messages and outputs.
+fn check_images(item: &Value, at: JsonPath, findings: &mut Findings) {
     for field in ["content", "output"] {
-        for (p, part) in list(&item[field]) {
+        for (p, part) in indexed(&item[field]) {
             let Some(rest) = part["image_url"].as_str().and_then(|url| url.strip_prefix("data:")) else {
                 continue;
             };
             let data = rest.split_once(";base64,").filter(|(mime, _)| mime.starts_with("image/"));
             if !data.is_some_and(|(_, data)| media::is_base64(data)) {
-                let message =
-                    "this image is not whole base64 with an image type: remove it or restore its data";
+                let message = "this image is not whole base64 with an image type: remove it or restore its data";
                 findings.report(&R15, at / field / p / "image_url", message);
             }
         }
     }
 }
 
-/// R1, R2, and the generic rules for what the dialect has no words of its own for.
-fn pairing(request: &Request, findings: &mut Findings) {
-    let elsewhere = ["previous_response_id", "conversation"].iter().any(|f| !request.envelope[f].is_null());
+/// Checks R1 and R2, and the generic rules G2 and G3, for which this API format has no rules of its own.
+fn check_pairing(request: &CheckedRequest, findings: &mut Findings) {
+    let elsewhere = ["previous_response_id", "conversation"].iter().any(|f| !request.body[f].is_null());
     let mut calls: HashMap<&str, (usize, usize)> = HashMap::new();
     for (i, item) in request.messages.iter().enumerate() {
         let Some(id) = item["call_id"].as_str() else { continue };
-        if is_call(item) {
+        if is_client_call(item) {
             match calls.insert(id, (i, 0)) {
-                Some((earlier, 0)) => unanswered(request, earlier, findings),
+                Some((earlier, 0)) => report_unanswered(request, earlier, findings),
                 Some(_) => {
-                    let message = format!("the call id {} was used by an earlier call", quoted(id));
-                    findings.report(&G3, request.at(i) / "call_id", message);
+                    let message = format!("the call id {} was used by an earlier call", quote(id));
+                    findings.report(&G3, request.message_path(i) / "call_id", message);
                 }
                 None => {}
             }
-        } else if is_output(item) {
+        } else if is_call_output(item) {
             match calls.get_mut(id) {
                 Some((_, answers)) => {
                     *answers += 1;
                     if *answers == 2 {
-                        let message = format!("call {} is answered twice: keep one output", quoted(id));
-                        findings.report(&G2, request.at(i), message);
+                        let message = format!("call {} is answered twice: keep one output", quote(id));
+                        findings.report(&G2, request.message_path(i), message);
                     }
                 }
-                None if elsewhere || kind(item) == "tool_search_output" => {}
+                None if elsewhere || type_of(item) == "tool_search_output" => {}
                 None => {
-                    let message = format!("no call {} stands before this output: remove it", quoted(id));
-                    findings.report(&R1, request.at(i), message);
+                    let message = format!("there is no call {} before this output: remove the output", quote(id));
+                    findings.report(&R1, request.message_path(i), message);
                 }
             }
         }
     }
-    let mut open: Vec<usize> =
-        calls.into_values().filter(|(_, answers)| *answers == 0).map(|(i, _)| i).collect();
+    let mut open: Vec<usize> = calls.into_values().filter(|(_, answers)| *answers == 0).map(|(i, _)| i).collect();
     open.sort_unstable();
     for i in open {
-        unanswered(request, i, findings);
+        report_unanswered(request, i, findings);
     }
 }
 
-/// A shell or search that the provider ran itself says so by its execution or needs no output.
-fn unanswered(request: &Request, index: usize, findings: &mut Findings) {
+/// Reports R2 for a call without an output, unless the provider ran the call itself.
+fn report_unanswered(request: &CheckedRequest, index: usize, findings: &mut Findings) {
     let item = &request.messages[index];
     if item["execution"] == "server" {
         return;
     }
     let message = format!(
         "call {} has no output: add it or remove the call",
-        quoted(item["call_id"].as_str().unwrap_or_default())
+        quote(item["call_id"].as_str().unwrap_or_default())
     );
-    findings.report(&R2, request.at(index), message);
+    findings.report(&R2, request.message_path(index), message);
 }
 
-/// R3 and R5 to R7: a reasoning item and what it led to.
-fn reasoning(request: &Request, findings: &mut Findings) {
-    let stored = request.envelope["store"] != false;
-    for (i, item) in request.messages.iter().enumerate().filter(|(_, item)| kind(item) == "reasoning") {
-        let at = request.at(i);
+/// Checks R3 and R5 to R7: a reasoning item and the item that it led to.
+fn check_reasoning(request: &CheckedRequest, findings: &mut Findings) {
+    let stored = request.body["store"] != false;
+    for (i, item) in request.messages.iter().enumerate().filter(|(_, item)| type_of(item) == "reasoning") {
+        let at = request.message_path(i);
         if !item["summary"].is_array() {
             findings.report(&R6, at, "this reasoning item has no `summary`: send an empty list");
         }
         if !stored && item["encrypted_content"].as_str().is_none_or(str::is_empty) {
-            findings.report(
-                &R6,
-                at,
-                "with `store` false a reasoning item needs `encrypted_content`: remove it",
-            );
+            findings.report(&R6, at, "with `store` false a reasoning item needs `encrypted_content`: remove it");
         }
-        if list(&item["content"]).next().is_some() {
+        if indexed(&item["content"]).next().is_some() {
             findings.report(&R7, at / "content", "the content of a reasoning item must be empty on input");
         }
         if item["id"].is_null() {
@@ -234,8 +223,8 @@ fn reasoning(request: &Request, findings: &mut Findings) {
             Some(next) if is_reply(next) => {
                 if next["id"].is_null() {
                     let message =
-                        "the item behind reasoning lost its id: keep it, or drop the reasoning item's id too";
-                    findings.report(&R5, request.at(i + 1), message);
+                        "the item after the reasoning lost its ID: keep it, or drop the reasoning item's id too";
+                    findings.report(&R5, request.message_path(i + 1), message);
                 }
             }
             _ => findings.report(&R3, at, "this reasoning item is not followed by what it led to: remove it"),
@@ -243,32 +232,34 @@ fn reasoning(request: &Request, findings: &mut Findings) {
     }
 }
 
-fn stored_items(request: &Request, findings: &mut Findings) {
-    if request.envelope["store"] != false {
+fn check_stored_items(request: &CheckedRequest, findings: &mut Findings) {
+    if request.body["store"] != false {
         return;
     }
     for (i, item) in request.messages.iter().enumerate() {
-        if ["item_reference", "image_generation_call"].contains(&kind(item)) && item["id"].is_string() {
+        if ["item_reference", "image_generation_call"].contains(&type_of(item)) && item["id"].is_string() {
             let message = "this refers to a stored item although `store` is false: send the item itself";
-            findings.report(&R9, request.at(i), message);
+            findings.report(&R9, request.message_path(i), message);
         }
     }
 }
 
-fn json_mode(request: &Request, findings: &mut Findings) {
-    if kind(&request.envelope["text"]["format"]) != "json_object" {
+fn check_json_mode(request: &CheckedRequest, findings: &mut Findings) {
+    if type_of(&request.body["text"]["format"]) != "json_object" {
         return;
     }
-    let says = |value: &Value| value.as_str().is_some_and(says_json);
-    let mentioned = says(&request.envelope["input"])
-        || request.messages.iter().filter(|item| item_kind(item) == "message").any(|item| {
-            says(&item["content"]) || list(&item["content"]).any(|(_, part)| says(&part["text"]))
-        });
+    let says = |value: &Value| value.as_str().is_some_and(mentions_json);
+    let mentioned = says(&request.body["input"])
+        || request
+            .messages
+            .iter()
+            .filter(|item| item_type(item) == "message")
+            .any(|item| says(&item["content"]) || indexed(&item["content"]).any(|(_, part)| says(&part["text"])));
     if !mentioned {
         findings.report(
             &R16,
             "/text/format",
-            "`json_object` is asked for but no message says json: mention it",
+            "`json_object` is requested, but no message contains the word json: add it",
         );
     }
 }

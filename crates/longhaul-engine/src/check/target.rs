@@ -1,32 +1,33 @@
-//! Who receives a body: the host's row of `hosts.toml`, and what is known about the model.
+//! The receiver of a body: the host's row of `hosts.toml`, and the known facts about the model.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::Dialect;
+use crate::ApiFormat;
 
-/// A provider, or a program that serves models, as a row of `hosts.toml`.
+/// A provider, or a program that serves models. Each is a row of `hosts.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     name: &'static str,
-    row: &'static Row,
+    row: &'static HostRulesRow,
 }
 
+/// A row of `hosts.toml`.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
-    /// Rules of a host, and suspected rules, that are known to hold here.
+struct HostRulesRow {
+    /// The numbers of the host rules and suspected rules that the host is known to enforce.
     #[serde(default)]
     rules: Vec<String>,
-    /// The call ids that the host takes, where it is particular about them (M6).
-    call_id: Option<IdShape>,
+    /// The pattern of the call IDs that the host accepts, if it restricts them (M6).
+    call_id: Option<IdPattern>,
 }
 
-/// A pattern for ids: ASCII letters and digits, `extra` characters, so many of them.
+/// A pattern for IDs: `min` to `max` characters, which are ASCII letters, digits or in `extra`.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct IdShape {
+pub(super) struct IdPattern {
     #[serde(default)]
     pub(super) extra: String,
     pub(super) min: usize,
@@ -34,101 +35,108 @@ pub(super) struct IdShape {
 }
 
 table! {
-    static HOSTS: BTreeMap<String, Row> = "hosts.toml";
+    static HOSTS: BTreeMap<String, HostRulesRow> = "hosts.toml";
 }
 
-static NOWHERE: Row = Row { rules: Vec::new(), call_id: None };
+static UNKNOWN_HOST_ROW: HostRulesRow = HostRulesRow { rules: Vec::new(), call_id: None };
 
 impl Host {
-    /// The host of that name, if there is a row for it.
+    /// Returns the host with this name, or `None` if `hosts.toml` has no row for it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         HOSTS.get_key_value(name).map(|(name, row)| Self { name, row })
     }
 
-    /// A host that nothing is known about: suspected rules are warnings, rules of single hosts are not applied.
+    /// Returns a host about which nothing is known: suspected rules are warnings, and rules of single hosts
+    /// do not apply.
     #[must_use]
     pub fn unknown() -> Self {
-        Self { name: "unknown", row: &NOWHERE }
+        Self { name: "unknown", row: &UNKNOWN_HOST_ROW }
     }
 
-    /// Every host there is a row for, by name.
+    /// Returns all hosts of `hosts.toml`, sorted by name.
     pub fn all() -> impl Iterator<Item = Self> {
         HOSTS.iter().map(|(name, row)| Self { name, row })
     }
 
-    /// The name in `hosts.toml`.
+    /// Returns the name in `hosts.toml`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether the row lists a rule, by number.
+    /// Returns whether the row of the host lists the rule with this number.
     #[must_use]
-    pub fn lists(&self, rule: &str) -> bool {
+    pub fn lists_rule(&self, rule: &str) -> bool {
         self.row.rules.iter().any(|listed| listed == rule)
     }
 
-    /// The numbers of the rules that the row lists.
+    /// Returns the numbers of the rules that the row of the host lists.
     pub fn rules(&self) -> impl Iterator<Item = &'static str> {
         self.row.rules.iter().map(String::as_str)
     }
 
-    pub(super) fn call_id(&self) -> Option<&'static IdShape> {
+    pub(super) fn call_id_pattern(&self) -> Option<&'static IdPattern> {
         self.row.call_id.as_ref()
     }
 }
 
-/// What receives a body. Facts about the model are `None` when nobody knows: then a rule that depends on one is a warning
-/// where breaking it is likely to matter, and otherwise is not applied (each field says which).
+/// The host and model that receive a body. A fact about the model is `None` if it is unknown. A rule that
+/// depends on an unknown fact is a warning if breaking it is likely to matter, and otherwise does not apply;
+/// each field says which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The host that reads the body.
+    /// The host that receives the body.
     pub host: Host,
-    /// The model goes on from a last assistant message (A12, G7). Unknown or yes: such an end is a warning all the same,
-    /// because a transcript that ends with a reply has nothing to answer.
-    pub prefill: Option<bool>,
-    /// The model takes `role: "system"` inside `messages` (A17). Unknown: a warning.
-    pub mid_system: Option<bool>,
-    /// Thinking is bound to everything before it (A25). Unknown: a warning when thinking is kept behind a change.
+    /// Whether the model continues from a last assistant message (A12, G7). If unknown or true, such an end
+    /// is still a warning, because a conversation that ends with a reply leaves nothing to answer.
+    pub supports_prefill: Option<bool>,
+    /// Whether the model accepts `role: "system"` inside `messages` (A17). If unknown, this is a warning.
+    pub accepts_mid_system: Option<bool>,
+    /// Whether the model binds thinking to everything before it (A25). If unknown, thinking that is kept
+    /// behind a change is a warning.
     pub binds_thinking: Option<bool>,
-    /// The model refuses a tool loop whose replies come back without their reasoning (X6, X8, Ge12). Unknown: not applied.
-    pub wants_reasoning: Option<bool>,
-    /// The model takes a `tool_choice` that forces a call (A24). Unknown: taken as yes, unless thinking is on.
-    pub forced_choice: Option<bool>,
-    /// The model takes `thinking: {type: "enabled", budget_tokens}` (A26). Unknown: taken as yes.
-    pub thinking_budget: Option<bool>,
-    /// Neighbouring messages must not have the same role (X7, X10). Unknown: not applied.
-    pub alternates: Option<bool>,
-    /// The model takes a system message (X10). Unknown: taken as yes.
-    pub system_role: Option<bool>,
+    /// Whether the model refuses a tool loop whose replies are sent back without their reasoning (X6, X8,
+    /// Ge12). If unknown, these rules do not apply.
+    pub requires_reasoning: Option<bool>,
+    /// Whether the model accepts a `tool_choice` that forces a call (A24). If unknown, it is assumed to,
+    /// unless thinking is on.
+    pub accepts_forced_choice: Option<bool>,
+    /// Whether the model accepts `thinking: {type: "enabled", budget_tokens}` (A26). If unknown, it is
+    /// assumed to.
+    pub accepts_thinking_budget: Option<bool>,
+    /// Whether the model refuses two messages of the same role in a row (X7, X10). If unknown, these rules do
+    /// not apply.
+    pub requires_alternation: Option<bool>,
+    /// Whether the model accepts a system message (X10). If unknown, it is assumed to.
+    pub accepts_system_role: Option<bool>,
 }
 
 impl Target {
-    /// A model of which nothing is known, on the given host.
+    /// Creates a target for a model on this host, without any facts about the model.
     #[must_use]
-    pub fn on(host: Host) -> Self {
+    pub fn on_host(host: Host) -> Self {
         Self {
             host,
-            prefill: None,
-            mid_system: None,
+            supports_prefill: None,
+            accepts_mid_system: None,
             binds_thinking: None,
-            wants_reasoning: None,
-            forced_choice: None,
-            thinking_budget: None,
-            alternates: None,
-            system_role: None,
+            requires_reasoning: None,
+            accepts_forced_choice: None,
+            accepts_thinking_budget: None,
+            requires_alternation: None,
+            accepts_system_role: None,
         }
     }
 
-    /// An unknown model on the host that defined the dialect.
+    /// Creates a target for an unknown model on the host that defined the API format.
     #[must_use]
-    pub fn of(dialect: Dialect) -> Self {
-        let name = match dialect {
-            Dialect::Chat | Dialect::Responses => "openai",
-            Dialect::Messages => "anthropic",
+    pub fn default_for(api_format: ApiFormat) -> Self {
+        let name = match api_format {
+            ApiFormat::Chat | ApiFormat::Responses => "openai",
+            ApiFormat::Messages => "anthropic",
         };
-        Self::on(Host::named(name).unwrap_or_else(Host::unknown))
+        Self::on_host(Host::named(name).unwrap_or_else(Host::unknown))
     }
 }
 
@@ -142,20 +150,17 @@ mod tests {
         for (host, row) in HOSTS.iter() {
             for number in &row.rules {
                 let rule = RULES.iter().find(|r| r.number == number.as_str());
-                assert!(
-                    rule.is_some_and(|r| r.scope != Scope::Dialect),
-                    "{host}: {number} need not be listed"
-                );
+                assert!(rule.is_some_and(|r| r.scope != Scope::ApiFormat), "{host}: {number} need not be listed");
             }
         }
-        for rule in RULES.iter().filter(|r| r.scope != Scope::Dialect) {
+        for rule in RULES.iter().filter(|r| r.scope != Scope::ApiFormat) {
             assert!(HOSTS.values().any(|row| row.rules.iter().any(|n| n == rule.number)), "{}", rule.number);
         }
     }
 
     #[test]
-    fn every_dialect_has_a_host_by_default() {
-        let names = Dialect::ALL.map(|dialect| Target::of(dialect).host.name());
+    fn every_api_format_has_a_host_by_default() {
+        let names = ApiFormat::ALL.map(|api_format| Target::default_for(api_format).host.name());
         assert_eq!(names, ["openai", "anthropic", "openai"]);
     }
 }

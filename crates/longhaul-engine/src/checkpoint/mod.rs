@@ -1,90 +1,118 @@
-//! What stands in place of the units that a compaction folded: a handover.
+//! The checkpoint: the message that replaces the turns that a compaction summarized.
 //!
 //! ```text
-//! evidence, the checkpoint before ──sketch──▶ what could be said ──forms──▶ short to long ──fill──▶ Checkpoint ──render──▶ Markdown
-//!                                                                                                      ▲──────parse──────────┘
+//! evidence, previous checkpoint ──candidates──▶ drafts ──forms──▶ texts ──budget──▶ Checkpoint ──render──▶ Markdown
+//!                      a model's summary ──────────────────────────────────────────▶    ▲───────parse────────┘
 //! ```
 //!
-//! The user's and the agent's own words are the best summary there is: they are quoted in order of time, with what was changed
-//! and how each thing ended, and nothing is claimed beyond them. What must hold: `parse(render(x)) == x` whatever text is inside;
-//! the rendering is never over the budget; what goes in has passed a [`Redactor`](crate::redact::Redactor). Structure is told by the first
-//! characters of a line (`## `, `### `, `- `, `1. `), and content never begins a line with them: list items are indented, and a
-//! quoted line that looks like structure gets a backslash.
+//! Code quotes the user's and the agent's own words in order of time, with each change and its outcome. It
+//! claims nothing beyond them. A model's summary stays one piece; code adds what happened after it was written,
+//! and the few facts that it lacks.
 //!
-//! It may use `evidence`, `texts` and what is below them.
+//! Invariants:
+//! - `parse(render(x)) == x`, whatever the content is.
+//! - The rendering never exceeds the budget, unless the two marker lines alone already do.
+//! - All content has passed a [`Redactor`](crate::redact::Redactor).
+//! - The first characters of a line (`## `, `### `, `- `, `1. `) define the structure, so content never starts a
+//!   line with them: further lines of a list item are indented, and a quoted line that looks like structure gets
+//!   a backslash.
+//!
+//! It may use `evidence`, `texts` and the modules below them.
 
-mod brief;
-mod earlier;
-mod fill;
+mod candidates;
+mod earlier_work;
+mod excerpt;
+mod exchanges;
+mod findings;
 mod forms;
-mod heard;
-mod later;
-mod names;
-mod net;
+mod input;
+mod net_changes;
+mod notes;
+mod notes_index;
 mod parse;
-mod pieces;
+mod paths;
+mod rarity;
 mod render;
-mod rows;
-mod sketch;
-mod statement;
+mod repeated_lines;
+mod row_order;
+mod state;
 mod topic;
+mod weights;
 mod write;
 
-pub use brief::{Brief, Written};
-pub(crate) use earlier::{Earlier, Page};
-pub use statement::{Statement, Tells, Told};
+pub(crate) use earlier_work::{EarlierWork, RecallPage};
+pub use input::{CheckpointInput, SummaryNotes, WrittenCheckpoint};
+pub use notes::Notes;
+pub(crate) use notes::{NotesPart, NotesPartKind, NotesTopic};
 pub use topic::Topic;
+pub use weights::Weights;
 pub(crate) use write::write;
 
 use crate::redact::Redacted;
-use crate::texts::{Entry, Marker, Node};
-use crate::tokens::{Counter, Tokens};
+use crate::texts::{ActionEntry, CheckpointMarker, EarlierWorkNode};
+use crate::tokens::{TokenCounter, Tokens};
 
-/// A handover: what was asked, what was done, how things stand.
+/// The content of a checkpoint message: requests, actions and the current state, by section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checkpoint {
     lists: [Vec<Redacted>; Section::ALL.len()],
-    earlier: Vec<Node>,
-    completed: Vec<Completed>,
-    quoted: Vec<Quoted>,
+    earlier_work: Vec<EarlierWorkNode>,
+    completed: Vec<CompletedAction>,
+    quoted: Vec<QuotedLines>,
+    summary: Option<QuotedSummary>,
 }
 
-/// The sections, in the order in which they stand.
+/// A summary by a model or a plug-in, quoted as one piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotedSummary {
+    /// The name of the author, on one line.
+    pub author: Redacted,
+    /// The Markdown of the summary.
+    pub text: Redacted,
+}
+
+/// The sections of a checkpoint, in the order of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Section {
-    /// What the user asked for and is not done, in the user's words.
+    /// The present: the request, what was changed and checked, values and open problems.
+    State,
+    /// The user's requests that are not done, in the user's words. Only a model or an earlier checkpoint fills
+    /// this section.
     ActiveTask,
-    /// What people said, in order.
+    /// The messages of people, in order.
     Goal,
-    /// Standing rules of the user, word for word.
+    /// The permanent rules of the user, word for word.
     Constraints,
-    /// What was done before that, by stretches, each with what fetches its page.
+    /// The work before the numbered actions, one node for each span, with the recall ID of its page.
     EarlierWork,
-    /// What was done and concluded, numbered, in order.
+    /// The actions and conclusions, numbered, in order.
     CompletedActions,
-    /// Tests, and whether something was edited since.
+    /// The newest test run, and whether a file was changed since.
     ActiveState,
-    /// What was under way.
+    /// The tasks that the agent was working on.
     InProgress,
-    /// Errors that nothing resolved yet.
+    /// The unresolved errors.
     Blocked,
-    /// What was decided, and why.
+    /// The decisions with their reasons.
     KeyDecisions,
-    /// Questions with their answers.
+    /// The questions with their answers.
     ResolvedQuestions,
-    /// What users asked for besides the active task, and questions without an answer.
+    /// The user's requests besides the active task, and unanswered questions.
     PendingUserAsks,
-    /// Files with what was done to each.
+    /// The files with what happened to each.
     RelevantFiles,
     /// The open tasks of the agent's own list.
     RemainingWork,
-    /// Lines worth having word for word, by where they came from.
+    /// The lines that are quoted word for word, by source.
     CriticalContext,
+    /// The facts that a model's summary lacks.
+    NotInSummary,
 }
 
 impl Section {
-    /// Every section, in order.
-    pub const ALL: [Self; 14] = [
+    /// All sections, in order.
+    pub const ALL: [Self; 16] = [
+        Self::State,
         Self::ActiveTask,
         Self::Goal,
         Self::Constraints,
@@ -99,12 +127,14 @@ impl Section {
         Self::RelevantFiles,
         Self::RemainingWork,
         Self::CriticalContext,
+        Self::NotInSummary,
     ];
 
-    /// The words of its heading.
+    /// Returns the text of the section's heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
+            Self::State => "State",
             Self::ActiveTask => "Active Task",
             Self::Goal => "Goal",
             Self::Constraints => "Constraints & Preferences",
@@ -119,111 +149,133 @@ impl Section {
             Self::RelevantFiles => "Relevant Files",
             Self::RemainingWork => "Remaining Work",
             Self::CriticalContext => "Critical Context",
+            Self::NotInSummary => "Not in the Summary",
         }
     }
 }
 
-/// Something that was done or concluded; numbers go on from checkpoint to checkpoint.
+/// An action or conclusion with its number. The numbers continue from checkpoint to checkpoint, so a gap
+/// shows that something is not listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completed {
-    /// The number.
+pub struct CompletedAction {
+    /// The number of the action.
     pub number: u32,
-    /// What it was.
-    pub entry: Entry,
+    /// The action and its outcome.
+    pub entry: ActionEntry,
 }
 
-/// Lines of one source, word for word.
+/// Lines that are quoted word for word from one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted {
-    /// Where they came from, on one line.
+pub struct QuotedLines {
+    /// The name of the source, on one line.
     source: Redacted,
-    /// The lines; none of them has a line end in it.
+    /// The quoted lines. None of them contains a line break.
     lines: Vec<Redacted>,
 }
 
 impl Checkpoint {
-    /// What a section lists. Earlier Work, Completed Actions and the quoted lines of Critical Context have their own forms.
+    /// Returns the list items of a section. The nodes of Earlier Work, the numbered actions and the quoted
+    /// lines have their own methods.
     #[must_use]
     pub fn list(&self, section: Section) -> &[Redacted] {
         &self.lists[section as usize]
     }
 
-    /// What was done before the numbered actions, oldest first.
+    /// Returns the nodes of the section Earlier Work, oldest first.
     #[must_use]
-    pub fn earlier(&self) -> &[Node] {
-        &self.earlier
+    pub fn earlier_work(&self) -> &[EarlierWorkNode] {
+        &self.earlier_work
     }
 
-    /// The numbered actions.
+    /// Returns the numbered actions.
     #[must_use]
-    pub fn completed(&self) -> &[Completed] {
+    pub fn completed(&self) -> &[CompletedAction] {
         &self.completed
     }
 
-    /// The quoted lines of Critical Context.
+    /// Returns the quoted lines of the section Critical Context.
     #[must_use]
-    pub fn quoted(&self) -> &[Quoted] {
+    pub fn quoted(&self) -> &[QuotedLines] {
         &self.quoted
     }
 
-    /// Whether a section has nothing in it.
+    /// Returns the summary by a model or a plug-in.
+    #[must_use]
+    pub fn summary(&self) -> Option<&QuotedSummary> {
+        self.summary.as_ref()
+    }
+
+    /// Returns whether a section has no content.
     #[must_use]
     pub fn is_empty(&self, section: Section) -> bool {
         match section {
-            Section::EarlierWork => self.earlier.is_empty(),
+            Section::EarlierWork => self.earlier_work.is_empty(),
             Section::CompletedActions => self.completed.is_empty(),
-            Section::CriticalContext => self.list(section).is_empty() && self.quoted.is_empty(),
+            _ if section == self.section_of_quotes() => self.list(section).is_empty() && self.quoted.is_empty(),
             _ => self.list(section).is_empty(),
         }
     }
 
-    /// A summary that somebody else wrote, with the rules of people that hold: those of the checkpoint before, and new ones.
-    pub(crate) fn quoting(before: &Self, rules: &[Redacted], quoted: impl Iterator<Item = Quoted>) -> Self {
-        let (quoted, earlier) = (quoted.collect(), before.earlier.clone());
-        let mut checkpoint = Self { earlier, quoted, ..Self::default() };
-        let tasks = before.list(Section::ActiveTask).iter().map(|task| (Section::ActiveTask, task));
-        let rules = before.list(Section::Constraints).iter().chain(rules);
-        for (section, text) in tasks.chain(rules.map(|rule| (Section::Constraints, rule))) {
-            if !checkpoint.list(section).contains(text) {
-                checkpoint.push(section, text.clone());
+    /// Returns the section of the quoted lines: behind a model's summary there is only one for all that it lacks.
+    fn section_of_quotes(&self) -> Section {
+        if self.summary.is_some() { Section::NotInSummary } else { Section::CriticalContext }
+    }
+
+    /// Builds a checkpoint from somebody else's summary. It also has the user's rules, both those of the
+    /// previous checkpoint and new ones, because such a summary is not trusted to repeat them, and the note of the host.
+    pub(crate) fn from_summary(
+        before: &Self,
+        rules: &[Redacted],
+        summary: QuotedSummary,
+        host_note: Option<QuotedLines>,
+    ) -> Self {
+        let earlier_work = before.earlier_work.clone();
+        let mut checkpoint =
+            Self { earlier_work, quoted: host_note.into_iter().collect(), summary: Some(summary), ..Self::default() };
+        let carried = [Section::ActiveTask, Section::Constraints, Section::NotInSummary].map(|list| before.list(list));
+        for rule in carried.into_iter().flatten().chain(rules) {
+            if !checkpoint.list(Section::NotInSummary).contains(rule) {
+                checkpoint.push(Section::NotInSummary, rule.clone());
             }
         }
         checkpoint
     }
 
-    /// How many of its sections say something.
+    /// Counts the sections that have content.
     #[must_use]
-    pub fn sections(&self) -> usize {
+    pub fn section_count(&self) -> usize {
         Section::ALL.into_iter().filter(|section| !self.is_empty(*section)).count()
     }
 
-    /// The text of a checkpoint that says nothing: what any costs at least.
+    /// Renders a checkpoint without content. Every checkpoint costs at least as much as this text.
     #[must_use]
-    pub fn least(marker: &Marker) -> String {
+    pub fn render_empty(marker: &CheckpointMarker) -> String {
         Self::default().render(marker)
     }
 
-    /// The tokens of its rendering.
+    /// Counts the tokens of the rendering.
     #[must_use]
-    pub fn tokens(&self, counter: Counter, marker: &Marker) -> Tokens {
+    pub fn tokens(&self, counter: TokenCounter, marker: &CheckpointMarker) -> Tokens {
         counter.count(&self.render(marker))
     }
 
-    /// The number of the last action that it tells of.
+    /// Returns the number of the last action, in Completed Actions or Earlier Work, or 0.
     pub(crate) fn last_action(&self) -> u32 {
         let listed = self.completed.last().map(|last| last.number);
-        let before = self.earlier.iter().filter_map(Node::actions).map(|(_, last)| last).max();
+        let before = self.earlier_work.iter().filter_map(EarlierWorkNode::actions).map(|(_, last)| last).max();
         listed.max(before).unwrap_or(0)
     }
 
-    /// What holds whatever else is done: all but the actions.
-    pub(crate) fn standing(&self) -> Self {
-        Self { earlier: Vec::new(), completed: Vec::new(), ..self.clone() }
+    /// Returns the checkpoint without its actions and its earlier work.
+    pub(crate) fn without_actions(&self) -> Self {
+        Self { earlier_work: Vec::new(), completed: Vec::new(), ..self.clone() }
     }
 
-    /// Numbers the actions as they stand: a model's numbers and ours count different things.
-    fn number_anew(&mut self, first: u32) {
-        (first..).zip(&mut self.completed).for_each(|(number, completed)| completed.number = number);
+    /// Moves all list items but the state behind the summary, into the section of what it lacks, after `moved`.
+    fn move_behind_summary(&mut self, moved: &[Redacted]) {
+        let others = self.lists.iter_mut().skip(Section::State as usize + 1);
+        let items: Vec<Redacted> = others.flat_map(std::mem::take).collect();
+        self.lists[Section::NotInSummary as usize] = moved.iter().cloned().chain(items).collect();
     }
 
     fn push(&mut self, section: Section, text: Redacted) {
@@ -231,32 +283,19 @@ impl Checkpoint {
     }
 }
 
-/// Before the name of who wrote a summary that is quoted whole.
-const SUMMARY_BY: &str = "summary by ";
-
-impl Quoted {
-    /// A summary that somebody else wrote.
-    pub(crate) fn summary(by: &Redacted, lines: Vec<Redacted>) -> Option<Self> {
-        Self::of(Redacted::own(SUMMARY_BY).and(by), lines)
-    }
-
-    /// Whether it is such a summary.
-    fn is_summary(&self) -> bool {
-        self.source().starts_with(SUMMARY_BY)
-    }
-
-    /// Lines of a source; nothing without lines.
-    pub(crate) fn of(source: Redacted, lines: Vec<Redacted>) -> Option<Self> {
+impl QuotedLines {
+    /// Quotes lines of a source; `None` if there are no lines.
+    pub(crate) fn new(source: Redacted, lines: Vec<Redacted>) -> Option<Self> {
         (!lines.is_empty()).then_some(Self { source, lines })
     }
 
-    /// Where the lines came from.
+    /// Returns the name of the source.
     #[must_use]
     pub fn source(&self) -> &str {
         self.source.as_str()
     }
 
-    /// The lines.
+    /// Returns the quoted lines.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(Redacted::as_str)
     }

@@ -1,115 +1,126 @@
-//! A checkpoint as Markdown.
+//! Renders a checkpoint as Markdown.
 
-use super::names::common_folder;
+use super::paths::common_folder;
+use super::weights::{MIN_FOLDER_BYTES, MIN_FOLDER_FILES};
 use super::{Checkpoint, Section};
 use crate::redact::Redacted;
-use crate::texts::{CHECKPOINT_OPENING, END_OPENING, Marker};
+use crate::texts::{CHECKPOINT_END_OPENING, CHECKPOINT_OPENING, CheckpointMarker};
 
-/// Before a section.
-pub(super) const HEADING: &str = "## ";
-/// Before the source of quoted lines.
-pub(super) const SOURCE: &str = "### ";
-/// Before an item of a list.
-pub(super) const ITEM: &str = "- ";
-/// Before each further line of an item.
+/// The start of a section's heading.
+pub(super) const HEADING_PREFIX: &str = "## ";
+/// The start of the line that names the source of quoted lines.
+pub(super) const SOURCE_PREFIX: &str = "### ";
+/// The start of a list item.
+pub(super) const ITEM_PREFIX: &str = "- ";
+/// The indentation of further lines of a list item.
 pub(super) const INDENT: &str = "  ";
-/// Before the folder that most files are in, on a line of its own; and before what is below it.
-pub(super) const BELOW: &str = "Below ";
-pub(super) const SHORTENED: &str = "…/";
-/// A folder is named once if it is at least so long and so many files are in it.
-const LONG_FOLDER: usize = 10;
-const FILES: usize = 3;
+/// The start of the line that names the folder that most files are in.
+pub(super) const FOLDER_PREFIX: &str = "Below ";
+/// The start of a path that is relative to that folder.
+pub(super) const IN_FOLDER_PREFIX: &str = "…/";
+/// The only line of a section without content, as a model may write it. We omit such a section.
+pub(super) const EMPTY_SECTION: &str = "None.";
 
-/// In a section without anything, as a model may write it.
-pub(super) const NONE: &str = "None.";
-
-/// How the folder is written that most files are in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Folders {
-    /// Once for all of them.
-    Once,
-    /// With each.
-    Each,
-}
+/// The line above a model's summary; the author and `]` follow.
+pub(super) const SUMMARY_OPENING: &str = "[Summary by ";
+/// The heading of the numbered actions behind a model's summary.
+pub(super) const SINCE_THEN_TITLE: &str = "Since Then";
+/// The start of a line of a summary that would look like the end of the summary otherwise.
+pub(super) const SUMMARY_ESCAPE: &str = "\\";
 
 impl Checkpoint {
-    /// The Markdown, with the marker in front and the end mark behind. A section without anything is left out.
+    /// Renders the Markdown between the marker and the end line. Sections without content are omitted.
     #[must_use]
-    pub fn render(&self, marker: &Marker) -> String {
-        self.render_with(marker, Folders::Once)
+    pub fn render(&self, marker: &CheckpointMarker) -> String {
+        format!("{marker}\n{}\n{}", self.render_sections(), marker.end_line())
     }
 
-    /// The same with paths as somebody else wrote them.
-    pub(super) fn render_with(&self, marker: &Marker, folders: Folders) -> String {
-        format!("{marker}\n{}\n{}", self.body(folders), marker.end())
-    }
-
-    /// What it says, without the words around it.
+    /// Renders the sections without the marker and the end line, for a recall page.
     #[must_use]
-    pub(crate) fn page(&self) -> String {
-        self.body(Folders::Once).trim_start().to_owned()
+    pub(crate) fn render_page(&self) -> String {
+        self.render_sections().trim_start().to_owned()
     }
 
-    fn body(&self, folders: Folders) -> String {
+    fn render_sections(&self) -> String {
         let mut text = String::new();
-        for section in Section::ALL.into_iter().filter(|section| !self.is_empty(*section)) {
-            text.push('\n');
-            text.push_str(&heading(section));
-            self.render_section(section, folders, &mut text);
+        let (before, behind) = Section::ALL.split_at(Section::EarlierWork as usize + 1);
+        self.render_list(before, &mut text);
+        if let Some(summary) = &self.summary {
+            text.extend(["\n", SUMMARY_OPENING, summary.author.as_str(), "]\n\n"]);
+            for line in summary.text.as_str().lines() {
+                text.push_str(if ends_summary(line.trim_start_matches('\\')) { SUMMARY_ESCAPE } else { "" });
+                text.extend([line, "\n"]);
+            }
         }
+        self.render_list(behind, &mut text);
         text
     }
 
-    fn render_section(&self, section: Section, folders: Folders, text: &mut String) {
+    fn render_list(&self, sections: &[Section], text: &mut String) {
+        for section in sections.iter().filter(|section| !self.is_empty(**section)) {
+            text.push('\n');
+            text.push_str(&match section {
+                Section::CompletedActions if self.summary.is_some() => format!("{HEADING_PREFIX}{SINCE_THEN_TITLE}\n"),
+                _ => heading(*section),
+            });
+            self.render_section(*section, text);
+        }
+    }
+
+    fn render_section(&self, section: Section, text: &mut String) {
         let items = self.list(section);
-        let folder = match folders {
-            Folders::Once if section == Section::RelevantFiles => folder(items),
-            _ => "",
-        };
+        let folder = if section == Section::RelevantFiles { shared_folder(items) } else { "" };
         if !folder.is_empty() {
-            text.extend([BELOW, folder, ":\n"]);
+            text.extend([FOLDER_PREFIX, folder, ":\n"]);
         }
         for item in items {
             match item.as_str().strip_prefix(folder).filter(|_| !folder.is_empty()) {
-                Some(rest) => push_item(ITEM, &format!("{SHORTENED}{rest}"), text),
-                None => push_item(ITEM, item.as_str(), text),
+                Some(rest) => push_item(ITEM_PREFIX, &format!("{IN_FOLDER_PREFIX}{rest}"), text),
+                None => push_item(ITEM_PREFIX, item.as_str(), text),
             }
         }
         if section == Section::EarlierWork {
-            self.earlier.iter().for_each(|node| push_item(ITEM, &node.to_string(), text));
+            self.earlier_work.iter().for_each(|node| push_item(ITEM_PREFIX, &node.to_string(), text));
         }
         if section == Section::CompletedActions {
             for action in &self.completed {
                 push_item(&format!("{}. ", action.number), &action.entry.to_string(), text);
             }
         }
-        if section == Section::CriticalContext {
+        if section == self.section_of_quotes() {
             for quoted in &self.quoted {
-                push_source(quoted.source(), text);
+                text.extend([SOURCE_PREFIX, quoted.source(), "\n"]);
                 quoted.lines().for_each(|line| push_quoted(line, text));
             }
         }
     }
 }
 
-/// The folder that all whole paths among these have in common; nothing where that is not worth a line.
-fn folder(items: &[Redacted]) -> &str {
+/// Returns the folder that all absolute paths have in common; empty if writing it once saves too little.
+fn shared_folder(items: &[Redacted]) -> &str {
     let path = |item: &'_ Redacted| item.as_str().split(" — ").next().map_or(0, str::len);
     let whole: Vec<&str> =
         items.iter().map(|item| &item.as_str()[..path(item)]).filter(|path| path.starts_with('/')).collect();
-    let is_plain = |item: &Redacted| !item.as_str().starts_with(SHORTENED) && !item.as_str().contains('\n');
+    let is_plain = |item: &Redacted| !item.as_str().starts_with(IN_FOLDER_PREFIX) && !item.as_str().contains('\n');
     let folder = common_folder(&whole);
-    let is_worth_it = whole.len() >= FILES && folder.len() >= LONG_FOLDER && items.iter().all(is_plain);
+    let is_worth_it = whole.len() >= MIN_FOLDER_FILES && folder.len() >= MIN_FOLDER_BYTES && items.iter().all(is_plain);
     if is_worth_it { folder } else { "" }
 }
 
-/// The line of a section's heading.
-pub(super) fn heading(section: Section) -> String {
-    format!("{HEADING}{}\n", section.title())
+/// Returns whether a line ends a model's summary: it is a heading that only stands behind one.
+pub(super) fn ends_summary(line: &str) -> bool {
+    let title = line.strip_prefix(HEADING_PREFIX).map(str::trim_end);
+    title == Some(SINCE_THEN_TITLE) || title == Some(Section::NotInSummary.title())
 }
 
-/// An item of a list; its further lines are indented, so that no text can look like the next item or section.
-pub(super) fn push_item(mark: &str, item: &str, text: &mut String) {
+/// Returns the line of a section's heading.
+pub(super) fn heading(section: Section) -> String {
+    format!("{HEADING_PREFIX}{}\n", section.title())
+}
+
+/// Appends a list item. Its further lines are indented, so that no text can look like the next item or
+/// section.
+fn push_item(mark: &str, item: &str, text: &mut String) {
     text.push_str(mark);
     for (index, line) in item.split('\n').enumerate() {
         if index > 0 {
@@ -120,15 +131,11 @@ pub(super) fn push_item(mark: &str, item: &str, text: &mut String) {
     }
 }
 
-pub(super) fn push_source(source: &str, text: &mut String) {
-    text.push_str(SOURCE);
-    text.push_str(source);
-    text.push('\n');
-}
-
-/// A quoted line as it is, for the least tokens; one that looks like structure of ours gets a backslash.
-pub(super) fn push_quoted(line: &str, text: &mut String) {
-    const STRUCTURE: [&str; 5] = [HEADING, SOURCE, CHECKPOINT_OPENING, END_OPENING, "\\"];
+/// Appends a quoted line. Only a line that looks like our own structure gets a backslash, because each one
+/// costs tokens.
+fn push_quoted(line: &str, text: &mut String) {
+    const STRUCTURE: [&str; 6] =
+        [HEADING_PREFIX, SOURCE_PREFIX, SUMMARY_OPENING, CHECKPOINT_OPENING, CHECKPOINT_END_OPENING, "\\"];
     if STRUCTURE.iter().any(|start| line.starts_with(start)) {
         text.push('\\');
     }
@@ -139,24 +146,20 @@ pub(super) fn push_quoted(line: &str, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::texts::Closing;
+    use crate::texts::RequestPosition;
 
     #[test]
-    fn the_folder_of_most_files_stands_once_and_reads_back() {
+    fn a_shared_folder_is_written_once_and_parses_back() {
         let mut checkpoint = Checkpoint::default();
-        let files = [
-            "/home/ada/app/src/a.rs — edited",
-            "/home/ada/app/b.rs — read",
-            "c.rs",
-            "/home/ada/app/d — e — f",
-        ];
+        let files = ["/home/ada/app/src/a.rs — edited", "/home/ada/app/b.rs — read", "c.rs", "/home/ada/app/d — e — f"];
         for file in files {
-            checkpoint.push(Section::RelevantFiles, Redacted::from_store(file.to_owned()));
+            checkpoint.push(Section::RelevantFiles, Redacted::assume_redacted(file.to_owned()));
         }
-        let text = checkpoint.render(&Marker { closing: Closing::None, memory: Vec::new() });
-        assert!(text.contains(
-            "Below /home/ada/app/:\n- …/src/a.rs — edited\n- …/b.rs — read\n- c.rs\n- …/d — e — f\n"
-        ));
+        let text = checkpoint
+            .render(&CheckpointMarker { request_position: RequestPosition::Unknown, memory_files: Vec::new() });
+        assert!(
+            text.contains("Below /home/ada/app/:\n- …/src/a.rs — edited\n- …/b.rs — read\n- c.rs\n- …/d — e — f\n")
+        );
         assert_eq!(Checkpoint::parse(&text), Some(checkpoint));
     }
 }

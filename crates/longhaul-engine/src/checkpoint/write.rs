@@ -1,145 +1,221 @@
-//! From evidence to a checkpoint within a budget.
+//! Writes a checkpoint from evidence within a budget.
 
 use std::collections::HashSet;
 
-use super::brief::{Brief, Written};
-use super::fill::{Bought, Offer, fill};
-use super::forms::{Candidate, Piece, Writer};
-use super::heard::Heard;
-use super::render::{Folders, heading};
-use super::sketch::{Sketch, What, sketch};
-use super::{Checkpoint, Completed, Quoted, Section, Topic};
+use super::candidates::{Candidates, DraftCandidate, collect_candidates};
+use super::forms::{CandidateText, FormWriter, WordedCandidate};
+use super::input::{CheckpointInput, SummaryNotes, WrittenCheckpoint};
+use super::notes_index::{NotesIndex, NotesPlace};
+use super::render::heading;
+use super::weights::{
+    BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE, MIN_TOKENS_PER_CANDIDATE,
+    SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
+};
+use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
-use crate::tokens::estimate;
+use crate::tokens::budget::{BudgetItem, Selection, fill_budget};
+use crate::tokens::{Tokens, estimate};
 
-/// The share of a budget for what is on the topic, where there is one; and what people said may take at least.
-const ON_TOPIC: f64 = 0.66;
-const PEOPLE: f64 = 0.4;
-
-/// A candidate is worth writing only if so many tokens of the budget are there for each.
-const LEAST: u64 = 14;
-
-/// Writes the checkpoint of what is folded: never over the budget, but never less than its marker.
-pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
-    let mut sketches = sketch(brief);
-    let found = sketches.len();
-    sketches.sort_by_key(|sketch| sketch.at);
-    let last_action = number(brief, &mut sketches);
-    // Only what could be bought is written.
-    let most = 16 + (brief.budget.number() / LEAST) as usize;
-    if brief.focus.is_none() && sketches.len() > most {
-        sketches.sort_by(|a, b| b.rate.total_cmp(&a.rate));
-        sketches.truncate(most);
+/// Writes the checkpoint of the summarized turns. It never exceeds the budget, unless the two marker lines
+/// alone already do.
+pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> WrittenCheckpoint {
+    let Candidates { mut drafts, rarity } = collect_candidates(input);
+    let found = drafts.len();
+    drafts.sort_by_key(|draft| draft.position);
+    let last_action = number_actions(input, &mut drafts);
+    // Put only as many candidates into words as the budget could pay for.
+    let max_candidates = MIN_CANDIDATES + (input.budget.number() / MIN_TOKENS_PER_CANDIDATE) as usize;
+    if input.focus.is_none() && input.notes.is_none() && drafts.len() > max_candidates {
+        drafts.sort_by(|a, b| b.value_per_token.total_cmp(&a.value_per_token));
+        drafts.truncate(max_candidates);
     }
-    sketches.sort_by_key(|sketch| sketch.at);
-    let mut writer = Writer::new(brief, redactor, &sketches);
-    let heard = brief.told.map(|told| Heard::of(told, brief));
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(sketches.len());
-    let mut lost: Vec<bool> = Vec::with_capacity(sketches.len());
-    for sketch in &sketches {
-        let Some(candidate) = writer.candidate(sketch) else { continue };
-        let worth = heard.as_ref().map_or(Some(1.0), |heard| heard.worth(sketch, &candidate));
-        let Some(worth) = worth else { continue };
-        lost.push(heard.is_some() && !matches!(sketch.what, What::Told(_)));
-        candidates.push(candidate.times(worth));
-    }
-    let offers: Vec<Offer> = candidates.iter().map(Candidate::offer).collect();
-    let mut bought = choose(brief, &candidates, &offers);
-    // What a model wrote stands as it wrote it.
-    let folders = if heard.is_some() { Folders::Each } else { Folders::Once };
-    loop {
-        let forms = bought.forms(offers.len());
-        let mut checkpoint = assemble(&candidates, &forms);
-        if heard.is_some() {
-            let carries = brief.previous.is_some_and(|before| !before.completed().is_empty());
-            checkpoint.number_anew(if carries { 1 } else { brief.before + 1 });
+    drafts.sort_by_key(|draft| draft.position);
+    let mut writer = FormWriter::new(input, redactor, &rarity, &drafts);
+    let notes = input.notes.map(NotesIndex::new);
+    let mut places: Vec<NotesPlace> = Vec::new();
+    let mut candidates: Vec<WordedCandidate> = Vec::with_capacity(drafts.len());
+    for draft in &drafts {
+        let Some(candidate) = writer.word_candidate(draft) else { continue };
+        match notes.as_ref().map(|notes| notes.place(draft, &candidate)) {
+            Some(None) => continue,
+            Some(Some(place)) => places.push(place),
+            None => {}
         }
-        checkpoint.earlier = brief.earlier.to_vec();
-        let text = checkpoint.render_with(brief.marker, folders);
-        let tokens = brief.counter.count(&text);
-        let over = tokens.number().saturating_sub(brief.budget.number());
-        if over == 0 || !bought.give_back(&offers, over) {
-            let kept = forms.iter().flatten().count();
-            let bought = candidates.iter().zip(&forms).zip(&lost).filter(|(_, lost)| **lost);
-            let put_back = bought.filter_map(|((candidate, form), _)| {
-                let (piece, _) = &candidate.forms[(*form)?];
-                Some((candidate.section, piece.words()))
-            });
-            let put_back = put_back.collect();
-            return Written { checkpoint, text, tokens, found, kept, last: last_action, put_back };
+        candidates.push(candidate);
+    }
+    limit_state(&mut candidates);
+    let items: Vec<BudgetItem> = candidates.iter().map(WordedCandidate::to_budget_item).collect();
+    let frame = frame_of(input);
+    let mut left = (input.budget - frame.tokens(input.counter, input.marker)).number();
+    let mut selection = match input.notes {
+        Some(summary) => select_beside_summary(input, summary, &items, &places, left),
+        None => {
+            let earlier = frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
+            left = left.saturating_sub(earlier.number());
+            select_candidates(input, &candidates, &items, left)
         }
-    }
-}
-
-/// Numbers what was done and concluded, in order, whether it will be listed or not: a gap says that something is left out. Gives the
-/// last number, with one for each action that a model told of.
-fn number(brief: &Brief<'_>, sketches: &mut [Sketch<'_>]) -> u32 {
-    let mut last = brief.before;
-    for sketch in sketches.iter_mut().filter(|sketch| sketch.what.is_action()) {
-        last = last.saturating_add(1);
-        sketch.number = last;
-    }
-    let is_action = |sketch: &&Sketch<'_>| matches!(sketch.what, What::Told(statement) if statement.section == Section::CompletedActions);
-    last.saturating_add(sketches.iter().filter(is_action).count() as u32)
-}
-
-/// What the budget buys; with a topic, first what is on it.
-fn choose(brief: &Brief<'_>, candidates: &[Candidate], offers: &[Offer]) -> Bought {
-    let least = Checkpoint { earlier: brief.earlier.to_vec(), ..Checkpoint::default() };
-    let least = least.tokens(brief.counter, brief.marker);
-    let factor = brief.counter.factor;
-    let estimated = |text: &str| factor.times(estimate(text)).number();
-    let mut openings: Vec<u64> =
-        Section::ALL.iter().map(|section| estimated(&heading(*section)) + 1).collect();
-    let mut budget = (brief.budget - least).number();
-    let Some(topic) = brief.focus.and_then(Topic::on) else {
-        return fill(offers, &mut openings, &mut budget, |_| true);
     };
-    let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on(&topic)).collect();
-    let of_all = |share: f64| (brief.budget.number() as f64 * share) as u64;
-    // What people said is not the price of a topic, and their rules least of all.
-    let is_said = |offer: usize| matches!(candidates[offer].section, Section::Goal | Section::Constraints);
-    let mut people = (budget - of_all(ON_TOPIC).min(budget)).max(of_all(PEOPLE)).min(budget);
-    budget -= people;
-    let said = fill(offers, &mut openings, &mut people, is_said);
-    budget += people;
-    let mut share = of_all(ON_TOPIC).min(budget);
-    budget -= share;
-    let first = fill(offers, &mut openings, &mut share, |offer| on_topic[offer] && !is_said(offer));
-    budget += share;
-    let others = fill(offers, &mut openings, &mut budget, |offer| !on_topic[offer] && !is_said(offer));
-    said.then(first).then(others)
+    loop {
+        let forms = selection.chosen_forms(items.len());
+        let mut checkpoint = Checkpoint { earlier_work: frame.earlier_work.clone(), ..assemble(&candidates, &forms) };
+        checkpoint.summary.clone_from(&frame.summary);
+        if let Some(summary) = input.notes {
+            checkpoint.summary = Some(fit_summary(input, summary, &checkpoint));
+        }
+        if checkpoint.summary.is_some() {
+            checkpoint.move_behind_summary(input.notes.map_or(&[], |summary| summary.moved));
+        }
+        let text = checkpoint.render(input.marker);
+        let tokens = input.counter.count(&text);
+        let over = tokens.number().saturating_sub(input.budget.number());
+        if over == 0 || !selection.release(&items, over) {
+            let kept = forms.iter().flatten().count();
+            let restored = candidates.iter().zip(&forms).zip(&places).filter(|(_, place)| **place == NotesPlace::Lacking);
+            let restored = restored.filter_map(|((candidate, form), _)| {
+                let (piece, _) = &candidate.forms[(*form)?];
+                Some((candidate.section, piece.one_line()))
+            });
+            let restored = restored.collect();
+            return WrittenCheckpoint {
+                checkpoint,
+                text,
+                tokens,
+                candidates_found: found,
+                candidates_kept: kept,
+                last_action,
+                restored,
+            };
+        }
+    }
 }
 
-/// Puts what was bought into its sections, in order of time.
-fn assemble(candidates: &[Candidate], forms: &[Option<usize>]) -> Checkpoint {
+/// Leaves at most [`MAX_STATE_LINES`] lines of state, the most valuable ones.
+fn limit_state(candidates: &mut Vec<WordedCandidate>) {
+    let value = |candidate: &WordedCandidate| candidate.forms.first().map_or(0.0, |(_, form)| form.value_per_token);
+    let is_state = |candidate: &&WordedCandidate| candidate.section == Section::State;
+    let mut values: Vec<f64> = candidates.iter().filter(is_state).map(value).collect();
+    values.sort_by(|one, other| other.total_cmp(one));
+    let Some(least) = values.get(MAX_STATE_LINES).copied() else { return };
+    let mut left = MAX_STATE_LINES;
+    candidates.retain(|candidate| {
+        let stays = !is_state(&candidate) || left > 0 && value(candidate) > least;
+        left -= usize::from(stays && is_state(&candidate));
+        stays
+    });
+}
+
+/// Returns what the checkpoint has in any case: the nodes of earlier work, and an earlier summary by a model unless a
+/// newer one replaces it.
+fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
+    let summary = input.previous.and_then(Checkpoint::summary).filter(|_| input.notes.is_none());
+    let summary = summary.map(|summary| {
+        let room = input.budget.share(EARLIER_SUMMARY_SHARE);
+        QuotedSummary { text: Notes::parse(&summary.text).fit(room, input.counter, input.weights).text().clone(), ..summary.clone() }
+    });
+    Checkpoint { earlier_work: input.earlier_work.to_vec(), summary, ..Checkpoint::default() }
+}
+
+/// Returns the model's summary in the room that the rest of the checkpoint leaves.
+fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Checkpoint) -> QuotedSummary {
+    let moved = summary.moved.iter().map(|fact| input.counter.count(fact.as_str())).sum::<Tokens>();
+    let room = input.budget - rest.tokens(input.counter, input.marker) - moved - SUMMARY_FRAME_TOKENS;
+    QuotedSummary { author: summary.author.clone(), text: summary.notes.fit(room, input.counter, input.weights).text().clone() }
+}
+
+/// Selects what stands behind a model's summary. It takes the room that the summary leaves, and a part of the summary's
+/// room if that is little.
+fn select_beside_summary(
+    input: &CheckpointInput<'_>,
+    summary: SummaryNotes<'_>,
+    items: &[BudgetItem],
+    places: &[NotesPlace],
+    room: u64,
+) -> Selection {
+    let own = input.counter.count(summary.notes.text().as_str()).number();
+    let mut since_then = room.saturating_sub(own).max((room as f64 * BEHIND_SUMMARY_SHARE) as u64);
+    let mut openings = heading_tokens(input);
+    let newer = fill_budget(items, &mut openings, &mut since_then, |index| places[index] == NotesPlace::SinceThen);
+    let mut lacking = since_then.min((own as f64 * LACKING_SHARE) as u64);
+    newer.append(fill_budget(items, &mut openings, &mut lacking, |index| places[index] == NotesPlace::Lacking))
+}
+
+/// Numbers the actions in order, whether they will be listed or not: a gap in the numbers shows that
+/// something was left out. The numbers go on from those of the checkpoint before.
+fn number_actions(input: &CheckpointInput<'_>, drafts: &mut [DraftCandidate<'_>]) -> u32 {
+    let mut last = input.last_action_before;
+    for draft in drafts.iter_mut().filter(|draft| draft.source.is_action()) {
+        last = last.saturating_add(1);
+        draft.action_number = last;
+    }
+    last
+}
+
+/// Returns the price of each section's heading.
+fn heading_tokens(input: &CheckpointInput<'_>) -> Vec<u64> {
+    let estimated = |text: &str| input.counter.factor.apply(estimate(text)).number();
+    Section::ALL.iter().map(|section| estimated(&heading(*section)) + 1).collect()
+}
+
+/// Selects the forms that the budget can pay for. With a topic, messages of people come first, then
+/// candidates on the topic, then the rest.
+fn select_candidates(
+    input: &CheckpointInput<'_>,
+    candidates: &[WordedCandidate],
+    items: &[BudgetItem],
+    mut budget: u64,
+) -> Selection {
+    let mut heading_tokens = heading_tokens(input);
+    let Some(topic) = input.focus.and_then(Topic::parse) else {
+        return fill_budget(items, &mut heading_tokens, &mut budget, |_| true);
+    };
+    let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on_topic(&topic)).collect();
+    let of_all = |share: f64| (input.budget.number() as f64 * share) as u64;
+    // A topic must not displace what people said, least of all their rules.
+    let is_from_people = |index: usize| matches!(candidates[index].section, Section::Goal | Section::Constraints);
+    let mut people = (budget - of_all(TOPIC_SHARE).min(budget)).max(of_all(MIN_PEOPLE_SHARE)).min(budget);
+    budget -= people;
+    let said = fill_budget(items, &mut heading_tokens, &mut people, is_from_people);
+    budget += people;
+    let mut share = of_all(TOPIC_SHARE).min(budget);
+    budget -= share;
+    let first = fill_budget(items, &mut heading_tokens, &mut share, |index| on_topic[index] && !is_from_people(index));
+    budget += share;
+    let others =
+        fill_budget(items, &mut heading_tokens, &mut budget, |index| !on_topic[index] && !is_from_people(index));
+    said.append(first).append(others)
+}
+
+/// Puts the selected forms into their sections, in order of time.
+fn assemble(candidates: &[WordedCandidate], forms: &[Option<usize>]) -> Checkpoint {
     let mut checkpoint = Checkpoint::default();
-    let bought = candidates.iter().zip(forms).filter(|(_, form)| form.is_some());
-    let listed: HashSet<String> = bought.filter_map(|(candidate, _)| candidate.lists()).collect();
+    let kept = candidates.iter().zip(forms).filter(|(_, form)| form.is_some());
+    let listed: HashSet<String> = kept.filter_map(|(candidate, _)| candidate.listed_path()).collect();
     for (candidate, form) in candidates.iter().zip(forms) {
         let Some(form) = form else { continue };
-        match candidate.forms[*form].0.clone() {
-            Piece::Item(text) => checkpoint.push(candidate.section, text),
-            Piece::Entry(number, mut entry) => {
-                if let Some(path) = candidate.path.as_ref().filter(|path| !listed.contains(path.as_str())) {
-                    entry = entry.about(path);
-                }
-                let number = number.unwrap_or(candidate.number);
-                checkpoint.completed.push(Completed { number, entry });
+        let text = &candidate.forms[*form].0;
+        if let Some((number, mut entry)) = text.to_entry() {
+            if let Some(path) = candidate.full_path.as_ref().filter(|path| !listed.contains(path.as_str())) {
+                entry = entry.with_target(path);
             }
-            Piece::Line(source, line) => match checkpoint.quoted.last_mut() {
-                Some(last) if last.source == source => last.lines.push(line),
-                _ => checkpoint.quoted.push(Quoted { source, lines: vec![line] }),
+            let number = number.unwrap_or(candidate.action_number);
+            checkpoint.completed.push(CompletedAction { number, entry });
+        }
+        match text {
+            CandidateText::Item(text) => checkpoint.push(candidate.section, text.clone()),
+            CandidateText::QuotedLine(source, line) => match checkpoint.quoted.last_mut() {
+                Some(last) if last.source == *source => last.lines.push(line.clone()),
+                _ => checkpoint.quoted.push(QuotedLines { source: source.clone(), lines: vec![line.clone()] }),
             },
+            CandidateText::Exchange(..) | CandidateText::Action(..) => {}
         }
     }
-    // A rule stands once: not beside the message that says it.
+    // Omit a rule that a quoted message already contains.
     let bare = |text: &Redacted| text.as_str().split_whitespace().collect::<String>();
     let said: Vec<String> = checkpoint.list(Section::Goal).iter().map(bare).collect();
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     let mut is_new = |rule: &Redacted| {
         let rule = bare(rule);
-        !said.iter().any(|said| said.contains(&rule)) && told.insert(rule)
+        !said.iter().any(|said| said.contains(&rule)) && seen.insert(rule)
     };
     checkpoint.lists[Section::Constraints as usize].retain(&mut is_new);
     checkpoint

@@ -1,28 +1,27 @@
-//! What requests cost.
+//! Simulates what a recorded session would have cost, with and without compaction, for `longhaul cost` and tests.
+//! The decision whether a compaction pays is made in [`schedule`](crate::schedule), which does not use this module.
 //!
 //! ```text
-//! session.rs    a body as the requests that led to it; pauses.rs draws how long people and tools took
-//! uses.rs       the values and lines of a reply that somebody may have to remember; needs.rs: where they stood before
-//! course.rs     what may be done with the requests
-//! replay.rs     a session request by request, through a modelled cache, on one course; view.rs: what is sent of it
-//! schedule.rs   whether to compact now, priced
+//! recorded_session.rs   splits a request body into the requests that led to it
+//! simulated_pauses.rs   simulates the time between them
+//! reusable_text.rs      finds values and lines of a reply that may be needed again
+//! reuse_index.rs        finds where they occurred before
+//! strategy.rs           the ways to treat the requests of a session
+//! request_view.rs       the request as it is sent at one point of a replay
+//! replay.rs             replays a session with one strategy through a simulated cache
 //! ```
 //!
-//! It may use everything; nothing uses it.
+//! This module may use every other module; none uses it.
 
-mod course;
-mod needs;
-mod pauses;
+mod recorded_session;
 mod replay;
-mod schedule;
-mod session;
-mod uses;
-mod view;
+mod request_view;
+mod reusable_text;
+mod reuse_index;
+mod simulated_pauses;
+mod strategy;
 
-pub use course::Course;
-pub use pauses::pauses;
-pub use replay::{Compacted, Fetched, Marks, Replay, Turn, total};
-pub use schedule::{
-    Band, CacheState, Decision, LastCompaction, Outlook, Prospect, Terms, Until, Verdict, decide,
-};
-pub use session::{Sent, Session};
+pub use recorded_session::{RecordedRequest, RecordedSession};
+pub use replay::{BreakpointPolicy, RefetchedTurn, Replay, ReplayedCompaction, ReplayedRequest, sum_requests};
+pub use simulated_pauses::simulate_pauses;
+pub use strategy::CostStrategy;

@@ -1,351 +1,371 @@
-//! A session, request by request: what each would have read, written and paid, had somebody compacted on the way.
+//! Replays a session request by request: what each request would have read, written and cost with compactions
+//! on the way.
 //!
 //! ```text
 //! original   [ m0 m1 m2 m3 m4 m5 m6 m7 ]
-//! view       [ m0 checkpoint m4 ] m5 m6 m7      one view from compaction to compaction: the rest is the session's own
+//! view       [ m0 checkpoint m4 ] m5 m6 m7      the view grows until the next compaction
 //! ```
 //!
-//! Between two compactions what is sent only grows, because a ledger replays the cuts. So a compaction is planned on what was
-//! last sent, and all other requests cost no more than their new messages.
+//! Between two compactions the sent request only grows, because a ledger replays the cuts. So a compaction is
+//! planned on the last request that was sent, and every other request costs time only for its new messages.
 //!
-//! What a compaction forgot has its price. A reply that uses a value or a line which its request lacks could not have been given:
-//! before it the agent fetches the step that had it, with a request more, and carries it from then on.
+//! Forgetting has a price. If a reply uses a value or a line that its request lacks, the model could not have
+//! given it. The agent then fetches the turn with that content again in an additional request, and every
+//! later request carries it.
 //!
 //! ```text
-//! view       [ m0 checkpoint m4 ] m5 m6 ( m2 m3 ) m7      m7 uses what stood in m3
+//! view       [ m0 checkpoint m4 ] m5 m6 ( m2 m3 ) m7      m7 uses content of m3
 //! ```
 
 use std::time::Duration;
 
-use super::course::Course;
-use super::schedule::{Band, CacheState, LastCompaction, Outlook, Prospect, Verdict, decide};
-use super::session::{Sent, Session};
-use super::view::View;
-use crate::cache::{self, Cache, Carrier, Mark, Marking, Rhythm, Rules, Traffic};
-use crate::known::Known;
-use crate::plan::{CountFacts, Engine, Plan, StateReport, Trigger, Wish, minimum_size};
+use super::recorded_session::{RecordedRequest, RecordedSession};
+use super::request_view::RequestView;
+use super::strategy::CostStrategy;
+use crate::block_cache::BlockCache;
+use crate::cache::{
+    self, Breakpoint, BreakpointCarrier, BreakpointOptions, CacheRules, CacheUsage, SessionPace, SimulatedCache,
+};
+use crate::plan::{CompactOptions, CountFacts, Engine, Plan, PlanInput, StateReport, Trigger, minimum_size};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
-use crate::prices::{Bill, Dollars, Price, Usage};
-use crate::wire::{self, Lifetime};
-use crate::{Refused, Tokens};
+use crate::prices::{Bill, Dollars, TokenPrices, Usage};
+use crate::schedule::{
+    CacheState, LastCompaction, PriceBand, PricedDecision, RequestEstimate, ScheduleInput, decide_compaction,
+};
+use crate::wire::{self, CacheLifetime};
+use crate::{RewriteError, Tokens};
 
-/// A session, when its requests were sent, and to whom.
+/// A session with the times of its requests and the rules of its provider. Its replay simulates costs; that of a
+/// ledger ([`Ledger::replay`](crate::ledger::Ledger::replay)) repeats decisions.
 #[derive(Debug, Clone, Copy)]
 pub struct Replay<'r, 's, 'b> {
-    /// The session.
-    pub session: &'r Session<'s, 'b>,
-    /// Its requests.
-    pub requests: &'r [Sent],
-    /// The pause before each.
+    /// The session to replay.
+    pub session: &'r RecordedSession<'s, 'b>,
+    /// The requests of the session, in order.
+    pub requests: &'r [RecordedRequest],
+    /// The pause before each request.
     pub pauses: &'r [Duration],
-    /// How the provider caches.
-    pub rules: Rules,
-    /// What it charges.
-    pub price: &'r Price,
-    /// How marks are set, where they are.
-    pub marks: Option<Marks>,
+    /// The caching rules of the provider.
+    pub rules: CacheRules,
+    /// The prices of the model.
+    pub price: &'r TokenPrices,
+    /// How cache breakpoints are set; `None` if the provider takes none.
+    pub breakpoints: Option<BreakpointPolicy>,
 }
 
-/// How marks are set.
+/// How cache breakpoints are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Marks {
-    /// Where.
+pub struct BreakpointPolicy {
+    /// The strategy that chooses their positions.
     pub strategy: CacheStrategy,
-    /// For how long.
+    /// How long the marked prefixes stay cached.
     pub ttl: CacheTtl,
-    /// What carries one in a Chat body.
-    pub carrier: Carrier,
+    /// The part of a Chat Completions request that carries a breakpoint.
+    pub carrier: BreakpointCarrier,
 }
 
 /// One request of a replay.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
-    /// When it was sent, counted from the first.
+pub struct ReplayedRequest {
+    /// The time at which it was sent, counted from the first request.
     pub at: Duration,
-    /// What it held.
+    /// The tokens of the request.
     pub tokens: Tokens,
-    /// What became of it in the cache.
-    pub traffic: Traffic,
-    /// What came back.
+    /// The tokens that it read from the cache and wrote to it.
+    pub cache_usage: CacheUsage,
+    /// The tokens of the reply.
     pub output: Tokens,
-    /// What it cost.
+    /// The price of this request alone.
     pub bill: Bill,
-    /// The compaction before it.
-    pub compacted: Option<Compacted>,
-    /// What had to be fetched again before it could be answered, one step each.
-    pub forgotten: Vec<Fetched>,
+    /// The compaction directly before it.
+    pub compaction: Option<ReplayedCompaction>,
+    /// The turns that had to be fetched again before it, each with a request of its own.
+    pub refetched: Vec<RefetchedTurn>,
 }
 
-impl Turn {
-    /// What it used, and what the steps before it did.
+impl ReplayedRequest {
+    /// Returns the token usage of this request and of the refetches before it.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let own = self.traffic.usage(self.output);
-        self.forgotten.iter().fold(own, |sum, step| sum + step.traffic.usage(step.output))
+        let own = self.cache_usage.usage(self.output);
+        self.refetched.iter().fold(own, |sum, step| sum + step.cache_usage.usage(step.output))
     }
 
-    /// What it cost, and what the steps before it did.
+    /// Returns the price of this request and of the refetches before it.
     #[must_use]
-    pub fn paid(&self) -> Dollars {
-        self.forgotten.iter().fold(self.bill.total(), |sum, step| sum + step.bill.total())
+    pub fn total_cost(&self) -> Dollars {
+        self.refetched.iter().fold(self.bill.total(), |sum, step| sum + step.bill.total())
     }
 }
 
-/// A step that an agent has to take again, because a compaction took away what it brought.
+/// A turn that an agent has to repeat, because a compaction removed its content.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fetched {
-    /// The unit of the session that it is.
-    pub unit: usize,
+pub struct RefetchedTurn {
+    /// The index of the turn in the session.
+    pub turn: usize,
     /// The tokens that it adds to every later request.
     pub tokens: Tokens,
-    /// What became of its request in the cache.
-    pub traffic: Traffic,
+    /// The tokens that its request read from the cache and wrote to it.
+    pub cache_usage: CacheUsage,
     /// The tokens that the model writes for it.
     pub output: Tokens,
-    /// What it cost.
+    /// The price of its request.
     pub bill: Bill,
 }
 
 /// A compaction of a replay.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compacted {
-    /// Tokens before,
+pub struct ReplayedCompaction {
+    /// The tokens before the compaction.
     pub before: Tokens,
-    /// and after.
+    /// The tokens after the compaction.
     pub after: Tokens,
-    /// Why, in words.
+    /// The reason for the compaction.
     pub reason: String,
-    /// What it was worth, where that was weighed.
-    pub verdict: Option<Verdict>,
+    /// The priced decision, if the strategy compacts by price.
+    pub decision: Option<PricedDecision>,
 }
 
-/// What a replayed session used and cost.
+/// Adds up the token usage and the price of a replayed session.
 #[must_use]
-pub fn total(turns: &[Turn]) -> (Usage, Dollars) {
-    turns.iter().fold((Usage::default(), Dollars::ZERO), |(used, paid), turn| {
-        (used + turn.usage(), paid + turn.paid())
+pub fn sum_requests(requests: &[ReplayedRequest]) -> (Usage, Dollars) {
+    requests.iter().fold((Usage::default(), Dollars::ZERO), |(used, paid), request| {
+        (used + request.usage(), paid + request.total_cost())
     })
 }
 
 impl Replay<'_, '_, '_> {
-    /// Goes through the session on one course.
+    /// Replays the session with one strategy.
     ///
     /// # Errors
-    /// A compaction that could not be written down, which would be a mistake of ours.
-    pub fn run(&self, course: Course, policy: &Policy, known: &mut Known) -> Result<Vec<Turn>, Refused> {
-        let mut run = Run {
+    /// The edits of a compaction contradict each other, which would be an internal error.
+    pub fn run(
+        &self,
+        strategy: CostStrategy,
+        policy: &Policy,
+        cache: &mut BlockCache,
+    ) -> Result<Vec<ReplayedRequest>, RewriteError> {
+        let mut run = ReplayRun {
             replay: self,
-            course,
+            strategy,
             policy,
-            known,
-            cache: Cache::new(self.rules),
-            view: View::start(self.session),
+            block_cache: cache,
+            cache: SimulatedCache::new(self.rules),
+            view: RequestView::empty(self.session),
             now: Duration::ZERO,
-            in_vain: 0,
-            last: None,
-            not_before: Tokens::ZERO,
+            ineffective_in_a_row: 0,
+            last_compaction: None,
+            min_tokens_to_retry: Tokens::ZERO,
         };
-        (0..self.requests.len()).map(|at| run.turn(at)).collect()
+        (0..self.requests.len()).map(|index| run.replay_request(index)).collect()
     }
 
-    fn pause(&self, at: usize) -> Duration {
-        self.pauses.get(at).copied().unwrap_or_default()
+    fn pause(&self, index: usize) -> Duration {
+        self.pauses.get(index).copied().unwrap_or_default()
     }
 }
 
-/// A replay under way.
-struct Run<'k, 'r, 's, 'b> {
+/// The state of a replay.
+struct ReplayRun<'k, 'r, 's, 'b> {
     replay: &'k Replay<'r, 's, 'b>,
-    course: Course,
+    strategy: CostStrategy,
     policy: &'k Policy,
-    known: &'k mut Known,
-    cache: Cache,
-    view: View,
+    block_cache: &'k mut BlockCache,
+    cache: SimulatedCache,
+    view: RequestView,
     now: Duration,
-    /// How many compactions in a row came to little.
-    in_vain: u32,
-    last: Option<LastCompaction>,
-    /// None is tried until this size.
-    not_before: Tokens,
+    /// The number of compactions in a row that saved too little.
+    ineffective_in_a_row: u32,
+    last_compaction: Option<LastCompaction>,
+    /// The size in tokens below which no compaction is tried.
+    min_tokens_to_retry: Tokens,
 }
 
-/// A plan for one request.
-enum Planned {
-    /// The threshold gives way to a large minimum size, so that the request is not compacted yet.
-    NotDue,
-    /// The request is due, and no compaction makes it smaller.
-    Nothing,
+/// The planned compaction of one request.
+enum PlannedCompaction {
+    /// The request is below its threshold, which a large minimum size has raised.
+    NotTriggered,
+    /// The threshold is reached, but no compaction makes the request smaller.
+    NoReduction,
     /// The request after its compaction, and the reason for it.
-    Ready(Box<View>, String),
+    Ready(Box<RequestView>, String),
 }
 
-impl Run<'_, '_, '_, '_> {
-    fn turn(&mut self, at: usize) -> Result<Turn, Refused> {
-        let sent = self.replay.requests[at];
-        if at > 0 {
-            self.now += self.replay.pause(at);
+impl ReplayRun<'_, '_, '_, '_> {
+    fn replay_request(&mut self, index: usize) -> Result<ReplayedRequest, RewriteError> {
+        let sent = self.replay.requests[index];
+        if index > 0 {
+            self.now += self.replay.pause(index);
         }
-        if sent.asked {
-            // What was in the way may be over: a loop with bound reasoning ends where a person speaks.
-            self.not_before = Tokens::ZERO;
+        if sent.after_user_message {
+            // The obstacle may be gone: a tool loop with bound reasoning ends when a person speaks.
+            self.min_tokens_to_retry = Tokens::ZERO;
         }
-        self.view.grow(self.replay.session, sent.pieces);
-        let compacted = self.compact(at)?;
-        let missing = self.view.missing(self.replay.session, at);
-        let forgotten = missing.into_iter().map(|unit| self.fetch(at, unit)).collect();
-        let traffic = self.send(at);
-        let bill = traffic.usage(sent.output).bill(self.replay.price);
-        let tokens = self.view.total();
-        Ok(Turn { at: self.now, tokens, traffic, output: sent.output, bill, compacted, forgotten })
+        self.view.extend_to(self.replay.session, sent.pieces);
+        let compaction = self.compact(index)?;
+        let missing = self.view.turns_to_refetch(self.replay.session, index);
+        let refetched = missing.into_iter().map(|turn| self.refetch(index, turn)).collect();
+        let cache_usage = self.send(index);
+        let bill = cache_usage.usage(sent.output).bill(self.replay.price);
+        let tokens = self.view.total_tokens();
+        Ok(ReplayedRequest { at: self.now, tokens, cache_usage, output: sent.output, bill, compaction, refetched })
     }
 
-    fn send(&mut self, at: usize) -> Traffic {
-        let marks = self.marks(&self.view, at);
-        self.cache.send(self.now, &self.view.request(&marks))
+    fn send(&mut self, index: usize) -> CacheUsage {
+        let breakpoints = self.place_breakpoints(&self.view, index);
+        self.cache.send(self.now, &self.view.cache_request(&breakpoints))
     }
 
-    /// Takes a step again: a request as it is, a reply that calls, and what comes back.
-    fn fetch(&mut self, at: usize, unit: usize) -> Fetched {
-        let traffic = self.send(at);
-        let before = self.view.total();
-        let output = self.view.fetch(self.replay.session, unit);
-        let bill = traffic.usage(output).bill(self.replay.price);
-        Fetched { unit, tokens: self.view.total() - before, traffic, output, bill }
+    /// Repeats a turn: sends the request as it is, and appends the reply with its call and the result.
+    fn refetch(&mut self, index: usize, turn: usize) -> RefetchedTurn {
+        let cache_usage = self.send(index);
+        let before = self.view.total_tokens();
+        let output = self.view.refetch(self.replay.session, turn);
+        let bill = cache_usage.usage(output).bill(self.replay.price);
+        RefetchedTurn { turn, tokens: self.view.total_tokens() - before, cache_usage, output, bill }
     }
 
-    /// Compacts if the course says so.
-    fn compact(&mut self, at: usize) -> Result<Option<Compacted>, Refused> {
-        let before = self.view.total();
-        let Some(engine) = self.course.engine() else { return Ok(None) };
-        let weighed = self.course == Course::Scheduler;
-        let due = if weighed { self.band(at).comfortable } else { engine.starts_at(self.policy) };
-        if before < due.max(self.not_before) {
+    /// Compacts if the strategy requires it.
+    fn compact(&mut self, index: usize) -> Result<Option<ReplayedCompaction>, RewriteError> {
+        let before = self.view.total_tokens();
+        let Some(engine) = self.strategy.engine() else { return Ok(None) };
+        let is_priced = self.strategy == CostStrategy::Scheduler;
+        let threshold = if is_priced { self.band(index).comfortable } else { engine.base_threshold(self.policy) };
+        if before < threshold.max(self.min_tokens_to_retry) {
             return Ok(None);
         }
-        if weighed && !self.verdict(at, self.expected()).decision.compacts() {
+        if is_priced && !self.price_decision(index, self.estimate_compacted()).decision.should_compact() {
             return Ok(None);
         }
-        let (view, reason) = match self.planned(engine)? {
-            Planned::Ready(view, reason) => (view, reason),
-            Planned::NotDue => return Ok(None),
-            Planned::Nothing => {
-                self.note(before, before);
+        let (view, reason) = match self.plan_compaction(engine)? {
+            PlannedCompaction::Ready(view, reason) => (view, reason),
+            PlannedCompaction::NotTriggered => return Ok(None),
+            PlannedCompaction::NoReduction => {
+                self.record_attempt(before, before);
                 return Ok(None);
             }
         };
-        let verdict = weighed.then(|| {
-            let after = Prospect { tokens: view.total(), warm: self.warm(&view, at) };
-            self.verdict(at, after)
+        let priced = is_priced.then(|| {
+            let after = RequestEstimate { tokens: view.total_tokens(), warm: self.cached_tokens(&view, index) };
+            self.price_decision(index, after)
         });
-        if verdict.is_some_and(|verdict| !verdict.decision.compacts()) {
-            self.wait(before);
+        if priced.is_some_and(|priced| !priced.decision.should_compact()) {
+            self.delay_next_attempt(before);
             return Ok(None);
         }
         self.view = *view;
-        let after = self.view.total();
-        self.last = Some(LastCompaction { left: after, removed: before - after });
-        self.note(before, after);
-        Ok(Some(Compacted { before, after, reason, verdict }))
+        let after = self.view.total_tokens();
+        self.last_compaction = Some(LastCompaction { left: after, removed: before - after });
+        self.record_attempt(before, after);
+        Ok(Some(ReplayedCompaction { before, after, reason, decision: priced }))
     }
 
-    /// Two attempts in a row that came to little are enough for a while.
-    fn note(&mut self, before: Tokens, after: Tokens) {
+    /// Records an attempt. After two ineffective ones in a row, the next attempt is delayed.
+    fn record_attempt(&mut self, before: Tokens, after: Tokens) {
         let saved = 1.0 - after.number() as f64 / before.number().max(1) as f64;
-        self.in_vain = StateReport::after(self.in_vain, saved).ineffective_in_a_row;
-        if self.in_vain >= 2 {
-            self.wait(after);
+        self.ineffective_in_a_row = StateReport::after(self.ineffective_in_a_row, saved).ineffective_in_a_row;
+        if self.ineffective_in_a_row >= 2 {
+            self.delay_next_attempt(after);
         }
     }
 
-    /// Nothing is tried again until the request has grown by a twentieth of the window.
-    fn wait(&mut self, size: Tokens) {
-        self.not_before = size + self.policy.window / 20;
+    /// Delays the next attempt until the request has grown by a twentieth of the window.
+    fn delay_next_attempt(&mut self, size: Tokens) {
+        self.min_tokens_to_retry = size + self.policy.window / 20;
     }
 
-    /// What a compaction of the request as it is now would leave.
-    fn planned(&mut self, engine: &dyn Engine) -> Result<Planned, Refused> {
+    /// Plans a compaction of the current request.
+    fn plan_compaction(&mut self, engine: &dyn Engine) -> Result<PlannedCompaction, RewriteError> {
         let session = self.replay.session;
         let body = self.view.body(session)?;
-        let (transcript, _) = wire::parse(session.transcript.dialect, &body)?;
-        let weighed = self.course == Course::Scheduler;
-        let minimum = minimum_size(self.policy, self.known, &transcript);
-        let reply = self.policy.reply_room(transcript.longest_reply);
-        let threshold = self.policy.threshold_over(engine.starts_at(self.policy), minimum, reply);
-        if !weighed && self.view.total() < threshold {
-            return Ok(Planned::NotDue);
+        let (transcript, _) = wire::parse(session.transcript.api_format, &body)?;
+        let is_priced = self.strategy == CostStrategy::Scheduler;
+        let minimum = minimum_size(self.policy, self.block_cache, &transcript);
+        let reply = self.policy.reply_reserve(transcript.max_reply_tokens);
+        let threshold = self.policy.threshold_for(engine.base_threshold(self.policy), minimum, reply);
+        if !is_priced && self.view.total_tokens() < threshold {
+            return Ok(PlannedCompaction::NotTriggered);
         }
-        let wish =
-            Wish { trigger: Trigger::Preflight, force: weighed, facts: CountFacts::No, ..Wish::default() };
-        let early = self.policy.early(self.view.total());
-        let policy = if weighed { &early } else { self.policy };
-        let plan = engine.compact(policy, &wish, self.known, &transcript)?;
-        let Plan::Ready(outcome) = plan else { return Ok(Planned::Nothing) };
-        let view = self.view.compacted(outcome.body, session, &self.policy.model, self.known)?;
-        Ok(Planned::Ready(Box::new(view), outcome.report.reason))
+        let options = CompactOptions {
+            trigger: Trigger::Preflight,
+            force: is_priced,
+            count_facts: CountFacts::No,
+            ..CompactOptions::default()
+        };
+        let early = self.policy.for_early_compaction(self.view.total_tokens());
+        let policy = if is_priced { &early } else { self.policy };
+        let input = PlanInput { policy, options: &options, cache: self.block_cache, transcript: &transcript };
+        let Plan::Ready(outcome) = engine.compact(input)? else { return Ok(PlannedCompaction::NoReduction) };
+        let view = self.view.after_compaction(outcome.body, session, &self.policy.model, self.block_cache)?;
+        Ok(PlannedCompaction::Ready(Box::new(view), outcome.report.reason))
     }
 
-    fn band(&self, at: usize) -> Band {
-        let is_cached = self.warm(&self.view, at) > Tokens::ZERO;
-        let cache = if is_cached || at == 0 { CacheState::Kept } else { CacheState::Expired };
-        Band::new(self.policy, self.policy.threshold, cache, self.last)
+    fn band(&self, index: usize) -> PriceBand {
+        let is_cached = self.cached_tokens(&self.view, index) > Tokens::ZERO;
+        let cache = if is_cached || index == 0 { CacheState::MayBeCached } else { CacheState::Expired };
+        PriceBand::new(self.policy, self.policy.threshold, cache, self.last_compaction)
     }
 
-    fn verdict(&self, at: usize, compact: Prospect) -> Verdict {
-        let leave = Prospect { tokens: self.view.total(), warm: self.warm(&self.view, at) };
+    fn price_decision(&self, index: usize, compacted: RequestEstimate) -> PricedDecision {
+        let unchanged =
+            RequestEstimate { tokens: self.view.total_tokens(), warm: self.cached_tokens(&self.view, index) };
         let session = self.replay.session;
-        let sent = self.replay.requests[at].pieces;
-        let since = self.replay.requests[at.saturating_sub(RECENT)].pieces;
-        let growth = (session.size(sent) - session.size(since)).number() / at.clamp(1, RECENT) as u64;
-        let outlook = Outlook {
-            leave,
-            compact,
-            turns: at,
+        let sent = self.replay.requests[index].pieces;
+        let since = self.replay.requests[index.saturating_sub(GROWTH_REQUESTS)].pieces;
+        let growth = (session.tokens_of_first(sent) - session.tokens_of_first(since)).number()
+            / index.clamp(1, GROWTH_REQUESTS) as u64;
+        let input = ScheduleInput {
+            unchanged,
+            compacted,
+            request_count: index,
             growth: Tokens(growth),
-            pauses: self.replay.pauses.get(1..=at).unwrap_or_default(),
-            lifetime: self.lifetime(at),
+            pauses: self.replay.pauses.get(1..=index).unwrap_or_default(),
+            lifetime: self.lifetime(index),
             summary: Dollars::ZERO,
         };
-        decide(&self.band(at), &outlook, self.replay.price)
+        decide_compaction(&self.band(index), &input, self.replay.price)
     }
 
-    /// What a compaction is expected to leave, before one is planned: what must stay, the tail and a checkpoint.
-    fn expected(&self) -> Prospect {
-        let head = self.view.preamble();
-        let rest = self.view.total() - head;
-        let tail = self.policy.early(self.view.total()).tail.min(rest);
-        let checkpoint = self.policy.checkpoint.tokens(rest - tail);
-        let warm = if self.cache.keeps(self.now, &self.view.chain) { head } else { Tokens::ZERO };
-        Prospect { tokens: head + tail + checkpoint, warm }
+    /// Estimates the result of a compaction before it is planned: the tools and the system prompt, the tail
+    /// and a checkpoint.
+    fn estimate_compacted(&self) -> RequestEstimate {
+        let head = self.view.preamble_tokens();
+        let rest = self.view.total_tokens() - head;
+        let tail = self.policy.for_early_compaction(self.view.total_tokens()).tail.min(rest);
+        let checkpoint = self.policy.checkpoint.for_replaced(rest - tail);
+        let warm = if self.cache.has_live_entry(self.now, &self.view.chain) { head } else { Tokens::ZERO };
+        RequestEstimate { tokens: head + tail + checkpoint, warm }
     }
 
-    fn warm(&self, view: &View, at: usize) -> Tokens {
-        self.cache.warm(self.now, &view.request(&self.marks(view, at)))
+    fn cached_tokens(&self, view: &RequestView, index: usize) -> Tokens {
+        self.cache.cached_tokens(self.now, &view.cache_request(&self.place_breakpoints(view, index)))
     }
 
-    fn marks(&self, view: &View, at: usize) -> Vec<Mark> {
-        let Some(Marks { strategy, carrier, .. }) =
-            self.replay.marks.filter(|_| self.course != Course::Nothing)
+    fn place_breakpoints(&self, view: &RequestView, index: usize) -> Vec<Breakpoint> {
+        let Some(BreakpointPolicy { strategy, carrier, .. }) =
+            self.replay.breakpoints.filter(|_| self.strategy != CostStrategy::Passthrough)
         else {
             return Vec::new();
         };
-        let first = view.sizes.iter().position(|size| *size >= self.replay.rules.minimum);
-        let marking = Marking { strategy, lifetime: self.lifetime(at), carrier, first };
-        cache::marks(&view.landmarks, &view.reading, &marking)
+        let first = view.prefix_tokens.iter().position(|size| *size >= self.replay.rules.min_prefix);
+        let options = BreakpointOptions { strategy, lifetime: self.lifetime(index), carrier, first_cacheable: first };
+        cache::place_breakpoints(&view.stable_pieces, &view.prompt_order, &options)
     }
 
-    fn lifetime(&self, at: usize) -> Lifetime {
-        match self.replay.marks.map(|marks| marks.ttl) {
-            None | Some(CacheTtl::FiveMinutes) => Lifetime::FiveMinutes,
-            Some(CacheTtl::OneHour) => Lifetime::OneHour,
+    fn lifetime(&self, index: usize) -> CacheLifetime {
+        match self.replay.breakpoints.map(|policy| policy.ttl) {
+            None | Some(CacheTtl::FiveMinutes) => CacheLifetime::FiveMinutes,
+            Some(CacheTtl::OneHour) => CacheLifetime::OneHour,
             Some(CacheTtl::Auto) => {
-                let pauses = self.replay.pauses.get(1..at).unwrap_or_default();
-                let prefix = self.view.total();
-                let added = Tokens(prefix.number() / (at as u64 + 1));
-                cache::lifetime(&Rhythm { pauses, prefix, added }, self.replay.price).lifetime
+                let pauses = self.replay.pauses.get(1..index).unwrap_or_default();
+                let prefix = self.view.total_tokens();
+                let added = Tokens(prefix.number() / (index as u64 + 1));
+                cache::choose_lifetime(&SessionPace { pauses, prefix, added_per_request: added }, self.replay.price)
+                    .lifetime
             }
         }
     }
 }
 
-/// Over so many turns it is judged what a turn adds.
-const RECENT: usize = 20;
+/// The number of requests over which the growth per request is averaged. Chosen by hand.
+const GROWTH_REQUESTS: usize = 20;

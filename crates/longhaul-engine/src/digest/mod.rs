@@ -1,4 +1,4 @@
-//! One tool output → a short, truthful one.
+//! Turns one tool output into a digest: a short form that makes no false statement.
 //!
 //! ```text
 //! [tests: 213 lines; exit 1; failed; 4 error lines; 201 left out]      what it is, how it ended, what is missing
@@ -7,148 +7,152 @@
 //! E       assert 3 == 4                                                quotes: lines of the source, in its order
 //! ```
 //!
-//! What holds for every kind: the counts are exact; a quoted line stands in the source (where it is cut, `…` says so); a
-//! failure never reads as a success; a digest is never longer than its source and keeps to its budget; equal inputs give
-//! equal bytes.
+//! Every digest has these properties: its counts are exact. Each quoted line occurs in the source; if it is
+//! cut, `…` marks the cut. A failure never looks like a success. A digest is never longer than its source. It
+//! exceeds its budget only if it would not be shorter than the source: then it is the source itself. Equal inputs
+//! give equal bytes.
 //!
-//! It may use `texts`, `facts`, `tools` and what is below them.
+//! This module may use `texts`, `facts`, `tools` and the layers below them.
 
-mod again;
-mod excerpt;
+mod existing_digest;
+mod expected_kind;
 mod focus;
-mod kind;
+mod kind_table;
 mod kinds;
 mod one_line;
 mod outcome;
-mod page;
+mod output_kind;
+mod parsed_output;
 mod proposal;
-mod rows;
 mod test_counts;
-mod usual;
+mod weights;
 mod words;
 
-use crate::clip;
-use crate::hosted;
+use crate::host_text;
 use crate::tokens::{Tokens, estimate};
-use crate::tools::Call;
+use crate::tools::ParsedCall;
+use crate::truncate;
 use std::fmt::Write as _;
 
-use page::Page;
-use proposal::{Head, Proposal, counted};
+use parsed_output::ParsedOutput;
+use proposal::{DigestProposal, HeadParts, count_with_noun};
+use weights::{DEFAULT_DIVISOR, DEFAULT_TOKENS, ESTIMATED_CHARS, MAX_BYTES_PER_TOKEN, MIN_DIGEST_TOKENS};
 
-pub use again::{first_line, is_digest};
+pub(crate) use expected_kind::expected_kind;
+pub use existing_digest::{is_digest, shorten_to_first_line};
 pub use focus::Focus;
-pub use kind::Kind;
-pub use one_line::one_line;
-pub(crate) use one_line::{failure, line};
-pub(crate) use outcome::Ended;
+pub use one_line::one_line_digest;
+pub(crate) use one_line::{failure_line, one_line_text};
+pub(crate) use outcome::CallOutcome;
 pub use outcome::Outcome;
-pub(crate) use proposal::number;
+pub use output_kind::OutputKind;
+pub(crate) use proposal::format_count;
 pub use test_counts::TestCounts;
-pub(crate) use words::WORDS;
+pub(crate) use words::OUTPUT_WORDS;
 
-/// No digest says anything in less.
-const SMALLEST: Tokens = Tokens(32);
-
-/// A tool output and what is known about it.
+/// A tool output to be digested, with everything known about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The output.
+pub struct ToolOutput<'a> {
+    /// The text of the output.
     pub text: &'a str,
-    /// How many bytes it was, where not all of them were text and `text` is what could be read of them.
-    pub bytes: Option<usize>,
-    /// The tool's name.
+    /// The size of the original output in bytes, if not all of it was text and `text` is only the readable
+    /// part.
+    pub original_bytes: Option<usize>,
+    /// The name of the tool.
     pub tool: Option<&'a str>,
-    /// The call's arguments, as JSON.
+    /// The arguments of the call, as JSON.
     pub arguments: Option<&'a str>,
-    /// The kind, where the caller knows it.
-    pub kind: Option<Kind>,
-    /// Whether the wire itself says that it failed; most results say nothing.
+    /// The kind of output, if the caller knows it.
+    pub kind: Option<OutputKind>,
+    /// Whether the request itself marks the call as failed; `None` if it does not say, as for most results.
     pub failed: Option<bool>,
-    /// What the task is about.
+    /// The words that the current task is about.
     pub focus: &'a Focus,
-    /// What fetches the original again; only where it leads somewhere.
-    pub handle: Option<&'a str>,
+    /// The recall ID of the original; `None` if the original is not stored.
+    pub recall_id: Option<&'a str>,
 }
 
-/// A digest.
+/// The short form of a tool output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// What the output was taken for.
-    pub kind: Kind,
-    /// The short text.
+    /// The kind of output that was given or detected.
+    pub kind: OutputKind,
+    /// The text of the digest.
     pub text: String,
-    /// Lines of the source with something in them that the text does not quote.
+    /// The number of lines of the source, without blank ones, that the digest does not quote.
     pub left_out: usize,
 }
 
-/// What a digest of this text may cost where the caller has no figure: 220 tokens or a twentieth, whichever is more.
+/// Returns the budget of a digest if the caller has none: 220 tokens or a twentieth of the text, whichever is
+/// more.
 #[must_use]
 pub fn default_budget(text: &str) -> Tokens {
-    // The beginning of a large text is enough to tell how dense it is.
-    let start = clip::start(text, 100_000);
+    // The start of a large text is enough to estimate its tokens per byte.
+    let start = truncate::first_chars(text, ESTIMATED_CHARS);
     let tokens = estimate(start).0 * text.len() as u64 / start.len().max(1) as u64;
-    Tokens(tokens / 20).max(Tokens(220))
+    Tokens(tokens / DEFAULT_DIVISOR).max(DEFAULT_TOKENS)
 }
 
-/// Whether a text costs no more than this. One of 32 bytes a token is too long in any language.
-fn fits(text: &str, budget: Tokens) -> bool {
-    text.len() as u64 <= budget.0.saturating_mul(32) && estimate(text) <= budget
+/// Returns whether a text fits a budget. A text of more than 32 bytes per token never fits, so that long
+/// texts need no estimate.
+fn fits_budget(text: &str, budget: Tokens) -> bool {
+    text.len() as u64 <= budget.0.saturating_mul(MAX_BYTES_PER_TOKEN) && estimate(text) <= budget
 }
 
-/// How the call that gave this text ended, given what the wire itself says about failing. For a digest: how its source did.
-pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
-    let text = hosted::output(text);
+/// Returns how the call with this result ended. `failure_flag` is the failure flag of the request. For a digest,
+/// returns how its source ended.
+pub(crate) fn call_outcome(call: &ParsedCall, text: &str, failure_flag: Option<bool>) -> CallOutcome {
+    let text = host_text::without_trailing(text);
     if is_digest(text, call.tool.as_deref().unwrap_or_default()) {
-        return Ended::of_digest(text.lines().next().unwrap_or_default(), call, said);
+        return CallOutcome::from_digest(text.lines().next().unwrap_or_default(), call, failure_flag);
     }
     let focus = Focus::none();
-    let page = Page::of(text, &focus, call);
-    Ended::of(&page, &|| rows::detect(&page), said)
+    let output = ParsedOutput::parse(text, &focus, call);
+    CallOutcome::from_output(&output, &|| kind_table::detect_kind(&output), failure_flag)
 }
 
-/// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
+/// Digests an output to at most `budget` tokens, or 32 tokens if the budget is smaller.
 ///
-/// A text that fits the budget is its own digest.
+/// An output that fits the budget is returned unchanged, and so is one whose digest would not be shorter, even
+/// if it exceeds the budget.
 #[must_use]
-pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
-    let budget = budget.max(SMALLEST);
-    let call = Call::of(source.tool, source.arguments);
-    let page = Page::of(source.text, source.focus, &call).made_of(source.bytes);
-    let kind = source.kind.unwrap_or_else(|| rows::detect(&page));
+pub fn digest(source: &ToolOutput<'_>, budget: Tokens) -> Digest {
+    let budget = budget.max(MIN_DIGEST_TOKENS);
+    let call = ParsedCall::parse(source.tool, source.arguments);
+    let output = ParsedOutput::parse(source.text, source.focus, &call).with_original_bytes(source.original_bytes);
+    let kind = source.kind.unwrap_or_else(|| kind_table::detect_kind(&output));
     let whole = |kind| Digest { kind, text: source.text.to_owned(), left_out: 0 };
-    if fits(source.text, budget) {
+    if fits_budget(source.text, budget) {
         return whole(kind);
     }
-    let row = rows::row(kind);
-    let mut proposal = Proposal::default();
-    (row.propose)(&page, &mut proposal);
-    proposal.focus(&page);
-    let head = head(&page, row, source);
-    let settled = proposal.settle(&page, &head, budget);
-    if settled.text.len() >= source.text.len() {
+    let row = kind_table::row(kind);
+    let mut proposal = DigestProposal::default();
+    (row.propose)(&output, &mut proposal);
+    proposal.add_focus_lines(&output);
+    let head = head_parts(&output, row, source);
+    let rendered = proposal.render_within(&output, &head, budget);
+    if rendered.text.len() >= source.text.len() {
         return whole(kind);
     }
-    Digest { kind, text: settled.text, left_out: settled.left_out }
+    Digest { kind, text: rendered.text, left_out: rendered.left_out }
 }
 
-fn head<'a>(page: &Page<'_>, row: &rows::Row, source: &Source<'a>) -> Head<'a> {
-    let mut size = counted(page.facts.full_lines(), "line");
-    if page.facts.blank > 0 {
-        let _ = write!(size, " and {} blank", number(page.facts.blank));
+fn head_parts<'a>(output: &ParsedOutput<'_>, row: &kind_table::KindRow, source: &ToolOutput<'a>) -> HeadParts<'a> {
+    let mut size = count_with_noun(output.facts.nonblank_lines(), "line");
+    if output.facts.blank_lines > 0 {
+        let _ = write!(size, " and {} blank", format_count(output.facts.blank_lines));
     }
-    if page.facts.full_lines() < 5 || row.kind == Kind::Json {
-        let _ = write!(size, ", {}", page.length());
+    if output.facts.nonblank_lines() < 5 || row.kind == OutputKind::Json {
+        let _ = write!(size, ", {}", output.length_text());
     }
-    if !page.envelope.is_empty() {
-        let _ = write!(size, ", inside JSON with {}", page.envelope.join(", "));
+    if !output.envelope.is_empty() {
+        let _ = write!(size, ", inside JSON with {}", output.envelope.join(", "));
     }
-    let mut outcome = Ended::of(page, &|| row.kind, source.failed).words();
-    for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")]
-    {
+    let mut outcome = CallOutcome::from_output(output, &|| row.kind, source.failed).to_words();
+    for (lines, noun) in [(output.facts.error_lines, "error line"), (output.facts.warning_lines, "warning line")] {
         if lines > 0 {
-            outcome.push(counted(lines, noun));
+            outcome.push(count_with_noun(lines, noun));
         }
     }
-    Head { kind: row.name, outcome, size, handle: source.handle }
+    HeadParts { kind: row.name, outcome, size, recall_id: source.recall_id }
 }

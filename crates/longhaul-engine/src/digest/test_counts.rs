@@ -1,47 +1,45 @@
-//! How many tests passed and failed, from the summaries that the common runners print.
+//! Parses how many tests passed and failed, from the summaries of common test runners.
 
 use memchr::memmem;
 
-use super::page::Page;
+use super::parsed_output::ParsedOutput;
 use crate::facts::is_log_line;
 
-/// The counts of a test run.
+/// The numbers of passed and failed tests of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TestCounts {
-    /// Tests that passed.
+    /// The number of tests that passed.
     pub passed: usize,
-    /// Tests that failed or broke.
+    /// The number of tests that failed or ended with an error.
     pub failed: usize,
 }
 
-/// What opens the summary of each binary that `cargo test` runs; the counts of a run are their sum.
-const CARGO: &str = "test result: ";
-/// Summaries stand at the end.
-const LAST_LINES: usize = 30;
+/// The start of the summary that `cargo test` prints for each binary; the counts of a run are their sum.
+const CARGO_SUMMARY: &str = "test result: ";
+/// The number of lines at the end of an output in which a summary is searched for. Chosen by hand.
+const MAX_SUMMARY_LINES: usize = 30;
 
 impl TestCounts {
-    /// The counts of a run.
-    pub(super) fn of(page: &Page<'_>) -> Option<Self> {
-        Self::of_cargo(page.text).or_else(|| {
-            let lines = page.last_lines(LAST_LINES);
-            let end = lines.last().map_or("", |first| &page.text[first.at..]);
-            // Every summary has one of these, and most outputs have none.
-            if !["pass", "fail", "est"]
-                .iter()
-                .any(|word| memmem::find(end.as_bytes(), word.as_bytes()).is_some())
-            {
+    /// Parses the counts of a run.
+    pub(super) fn parse(output: &ParsedOutput<'_>) -> Option<Self> {
+        Self::sum_cargo_summaries(output.text).or_else(|| {
+            let lines = output.last_lines(MAX_SUMMARY_LINES);
+            let end = lines.last().map_or("", |first| &output.text[first.offset..]);
+            // Every summary has one of these words, and most outputs have none.
+            if !["pass", "fail", "est"].iter().any(|word| memmem::find(end.as_bytes(), word.as_bytes()).is_some()) {
                 return None;
             }
             let lines: Vec<&str> = lines.iter().map(|line| line.text).collect();
-            lines.iter().find_map(|line| of_line(line)).or_else(|| of_several(&lines))
+            lines.iter().find_map(|line| parse_line(line)).or_else(|| parse_several_lines(&lines))
         })
     }
 
-    /// The sum over all the summaries of `cargo test`. They hold nothing that JSON escapes, so a body's bytes will do.
-    pub(crate) fn of_cargo(text: &str) -> Option<Self> {
-        let summaries = memmem::find_iter(text.as_bytes(), CARGO).filter_map(|at| {
+    /// Adds up all summaries of `cargo test`. They contain nothing that JSON escapes, so `text` may be the
+    /// escaped text of a request.
+    pub(crate) fn sum_cargo_summaries(text: &str) -> Option<Self> {
+        let summaries = memmem::find_iter(text.as_bytes(), CARGO_SUMMARY).filter_map(|at| {
             let line = text[at..].split(['\n', '\\']).next()?;
-            Some((before(line, " passed")?, before(line, " failed")?))
+            Some((number_before(line, " passed")?, number_before(line, " failed")?))
         });
         summaries.fold(None, |sum, (passed, failed)| {
             let sum = sum.unwrap_or(Self::default());
@@ -50,9 +48,9 @@ impl TestCounts {
     }
 }
 
-/// Runners that say it all on one line.
-fn of_line(line: &str) -> Option<TestCounts> {
-    // Most lines have no number, and none of the words that go with one.
+/// Parses the summary of a runner that prints it on one line.
+fn parse_line(line: &str) -> Option<TestCounts> {
+    // Most lines have no number, so this saves the searches below.
     if !line.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -60,22 +58,22 @@ fn of_line(line: &str) -> Option<TestCounts> {
         return None;
     }
     let line = line.trim().trim_matches('=').trim();
-    if let Some(run) = after(line, "Tests run: ") {
-        let failed = after(line, "Failures: ")? + after(line, "Errors: ").unwrap_or(0);
-        let skipped = after(line, "Skipped: ").unwrap_or(0);
+    if let Some(run) = number_after(line, "Tests run: ") {
+        let failed = number_after(line, "Failures: ")? + number_after(line, "Errors: ").unwrap_or(0);
+        let skipped = number_after(line, "Skipped: ").unwrap_or(0);
         return Some(TestCounts { passed: run.saturating_sub(failed + skipped), failed });
     }
     if line.contains(" tests failed out of ") {
-        let failed = before(line, " tests failed")?;
-        return Some(TestCounts { passed: after(line, "out of ")?.saturating_sub(failed), failed });
+        let failed = number_before(line, " tests failed")?;
+        return Some(TestCounts { passed: number_after(line, "out of ")?.saturating_sub(failed), failed });
     }
-    let run = before(line, " examples").or_else(|| before(line, " tests"));
-    if let (Some(run), Some(failed)) = (run, before(line, " failure")) {
+    let run = number_before(line, " examples").or_else(|| number_before(line, " tests"));
+    if let (Some(run), Some(failed)) = (run, number_before(line, " failure")) {
         return Some(TestCounts { passed: run.saturating_sub(failed), failed });
     }
     // `3 failed, 12 passed in 0.31s`, `Tests:  1 failed, 4 passed, 5 total`, `Tests  4 passed (4)`
-    let (passed, failed) = (before(line, " passed"), before(line, " failed"));
-    let errors = before(line, " error").unwrap_or(0);
+    let (passed, failed) = (number_before(line, " passed"), number_before(line, " failed"));
+    let errors = number_before(line, " error").unwrap_or(0);
     let is_summary = line.starts_with("Tests") || line.contains(" in ") && line.contains('s');
     if !is_summary || passed.is_none() && failed.is_none() {
         return None;
@@ -83,12 +81,11 @@ fn of_line(line: &str) -> Option<TestCounts> {
     Some(TestCounts { passed: passed.unwrap_or(0), failed: failed.unwrap_or(0) + errors })
 }
 
-/// Runners that say it on several; the last line comes first.
-fn of_several(lines: &[&str]) -> Option<TestCounts> {
+/// Parses the summary of a runner that prints it on several lines. The last line comes first.
+fn parse_several_lines(lines: &[&str]) -> Option<TestCounts> {
     let found = |count: &dyn Fn(&str) -> Option<usize>| lines.iter().find_map(|line| count(line.trim()));
-    let whole = |line: &str, word: &str| {
-        before(line, word).filter(|_| line.starts_with(|c: char| c.is_ascii_digit()))
-    };
+    let whole =
+        |line: &str, word: &str| number_before(line, word).filter(|_| line.starts_with(|c: char| c.is_ascii_digit()));
     if let Some(passed) = found(&|line| whole(line, " passing")) {
         return Some(TestCounts { passed, failed: found(&|line| whole(line, " failing")).unwrap_or(0) });
     }
@@ -97,27 +94,25 @@ fn of_several(lines: &[&str]) -> Option<TestCounts> {
         return Some(TestCounts { passed, failed });
     }
     let run = found(&|line| line.strip_prefix("Ran ")?.split_once(" test")?.0.parse().ok())?;
-    let verdict = lines
-        .iter()
-        .map(|line| line.trim())
-        .find(|line| line.starts_with("OK") || line.starts_with("FAILED ("))?;
-    let failed = after(verdict, "failures=").unwrap_or(0) + after(verdict, "errors=").unwrap_or(0);
-    let skipped = after(verdict, "skipped=").unwrap_or(0);
+    let verdict =
+        lines.iter().map(|line| line.trim()).find(|line| line.starts_with("OK") || line.starts_with("FAILED ("))?;
+    let failed = number_after(verdict, "failures=").unwrap_or(0) + number_after(verdict, "errors=").unwrap_or(0);
+    let skipped = number_after(verdict, "skipped=").unwrap_or(0);
     Some(TestCounts { passed: run.saturating_sub(failed + skipped), failed })
 }
 
-/// The number right before a word.
-fn before(line: &str, word: &str) -> Option<usize> {
+/// Returns the number directly before a word.
+fn number_before(line: &str, word: &str) -> Option<usize> {
     let start = &line[..line.find(word)?];
     let digits = start.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (rest, number) = start.split_at(start.len() - digits);
-    // The seconds of a clock count nothing.
+    // The seconds of a time of day are no count.
     let is_clock = rest.strip_suffix(':').is_some_and(|rest| rest.ends_with(|c: char| c.is_ascii_digit()));
     number.parse().ok().filter(|_| !is_clock)
 }
 
-/// The number right behind a word.
-fn after(line: &str, word: &str) -> Option<usize> {
+/// Returns the number directly after a word.
+fn number_after(line: &str, word: &str) -> Option<usize> {
     let rest = &line[line.find(word)? + word.len()..];
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     rest[..digits].parse().ok()
@@ -127,16 +122,12 @@ fn after(line: &str, word: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::digest::Focus;
-    use crate::tools::Call;
+    use crate::tools::ParsedCall;
 
     #[test]
     fn each_runner_is_understood() {
         for (text, passed, failed) in [
-            (
-                "test result: ok. 5 passed; 0 failed; 0 ignored\n\ntest result: FAILED. 2 passed; 1 failed;\n",
-                7,
-                1,
-            ),
+            ("test result: ok. 5 passed; 0 failed; 0 ignored\n\ntest result: FAILED. 2 passed; 1 failed;\n", 7, 1),
             ("===== 3 failed, 12 passed, 1 warning in 0.31s =====\n", 12, 3),
             ("12 passed in 0.31s\n", 12, 0),
             ("1 failed, 2 error in 3.1s\n", 0, 3),
@@ -151,8 +142,8 @@ mod tests {
             ("92% tests passed, 1 tests failed out of 12\n", 11, 1),
             ("# tests 3\n# pass 2\n# fail 1\n", 2, 1),
         ] {
-            let (focus, call) = (Focus::none(), Call::default());
-            let counts = TestCounts::of(&Page::of(text, &focus, &call));
+            let (focus, call) = (Focus::none(), ParsedCall::default());
+            let counts = TestCounts::parse(&ParsedOutput::parse(text, &focus, &call));
             assert_eq!(counts, Some(TestCounts { passed, failed }), "{text}");
         }
     }
@@ -167,8 +158,8 @@ mod tests {
             "2026-03-01 10:00:49 failed in its first seconds\n",
             "2026-03-01 10:00:49 WARN 3 failed in the last 60s\n",
         ] {
-            let (focus, call) = (Focus::none(), Call::default());
-            assert_eq!(TestCounts::of(&Page::of(text, &focus, &call)), None, "{text}");
+            let (focus, call) = (Focus::none(), ParsedCall::default());
+            assert_eq!(TestCounts::parse(&ParsedOutput::parse(text, &focus, &call)), None, "{text}");
         }
     }
 }

@@ -1,258 +1,290 @@
-//! What a handover could cite, gathered from whole blocks before anything is pruned: what people said, what the agent told, what
-//! it did and how that ended, in order of time.
+//! Collects the evidence that a checkpoint may cite: messages of people, texts of the agent, and tool uses
+//! with their outcomes. It is read from whole blocks before anything is removed, and every list is in order
+//! of time.
 //!
 //! ```text
-//! prompts ──▶ said          the person's own words, without those of the program around the model
-//! replies ──▶ told          closing words of turns, and sentences that state causes, results and choices
-//! exchanges ──▶ deeds       commands with the line that decided them, files with their lines out and in, questions, to-do lists
+//! user turns       ──▶ user_messages      what a person wrote, without text that the host program added
+//! assistant turns  ──▶ assistant_texts    closing replies, and sentences that state causes, results and decisions
+//! tool calls       ──▶ tool_uses          commands with their key lines, file changes, questions, task lists
 //! ```
 //!
-//! It claims nothing: whether something is done, open or refuted is for whoever reads the words to say. What is read from one
-//! block is kept in [`Known`] by content, so a body that grew costs what it grew by. It may use `action` and what is below it.
+//! Evidence makes no claims: this module does not decide whether something is done, open or disproved. The
+//! result for each block is stored in [`BlockCache`] by content, so a session that grew costs only its new
+//! blocks. This module may use `action` and the layers below it.
 
-mod bag;
-mod data;
-mod exchange;
-mod names;
-mod prompt;
-mod prose;
-mod reading;
-mod reply;
-mod todo;
-mod verdict;
+mod assistant_text;
+mod extract;
+mod json_fields;
+mod key_lines;
+mod named_values;
+mod reception;
+mod sentence_fingerprint;
+mod sentences;
+mod tasks;
+mod tool_use;
+mod user_message;
+mod weights;
+mod word_bag;
 mod words;
 
 use std::sync::Arc;
 
 use crate::action::Actions;
-use crate::clip::start_within;
-use crate::known::Known;
-use crate::transcript::{Block, BlockAt, BlockKind, Speaker, Transcript, UnitKind};
+use crate::block_cache::BlockCache;
+use crate::transcript::{Block, BlockKind, BlockPosition, Speaker, Transcript, TurnKind};
 
-pub(crate) use bag::{Bag, is_anchor};
-pub(crate) use exchange::Did;
-pub(crate) use names::Sense;
-pub(crate) use prose::is_abbreviation;
-use prose::is_question;
-use reading::Called;
-pub(crate) use reading::Reading;
-pub(crate) use reply::{Told, weigh};
-pub(crate) use todo::Item;
-pub(crate) use verdict::Verdict;
-use words::{Cue, Cues, TABLE};
+pub(crate) use assistant_text::{AssistantText, KeySentence, score_sentence};
+use extract::CallSource;
+pub(crate) use extract::EvidenceContent;
+pub(crate) use key_lines::KeyLines;
+pub(crate) use named_values::NamedValue;
+pub(crate) use reception::{Reception, is_small_talk, reception};
+pub(crate) use sentence_fingerprint::{SentenceFingerprint, has_inner_capital, is_identifier, split_words};
+pub(crate) use sentences::{depends_on_sentence_before, ends_in_abbreviation, sentence_ends};
+use sentences::is_question;
+pub(crate) use tasks::Task;
+pub(crate) use tool_use::ToolUse;
+pub(crate) use word_bag::WordBag;
+use words::{Cue, Cues, EVIDENCE_WORDS};
 
-/// What a handover could cite. Every list is oldest first.
+/// Everything in a transcript that a checkpoint may cite. Every list has its oldest item first.
 #[derive(Debug, Default)]
 pub struct Evidence {
-    /// What people said.
-    pub(crate) said: Vec<Read>,
-    /// What the agent told.
-    pub(crate) told: Vec<Read>,
-    /// What it did: every exchange.
-    pub(crate) deeds: Vec<Read>,
-    /// Files of standing memory that the system prompt names.
-    pub(crate) memory: Vec<String>,
+    /// The messages of people, and text that may be a person's.
+    pub(crate) user_messages: Vec<EvidenceItem>,
+    /// The texts and the readable reasoning of the agent.
+    pub(crate) assistant_texts: Vec<EvidenceItem>,
+    /// One item for each tool call.
+    pub(crate) tool_uses: Vec<EvidenceItem>,
+    /// The names of memory files (such as `AGENTS.md`) that the system prompt mentions.
+    pub(crate) memory_files: Vec<String>,
 }
 
-/// Something that was read, and where it stands.
+/// One piece of evidence, with its position in the transcript.
 #[derive(Debug, Clone)]
-pub(crate) struct Read {
-    /// The block by which it is fetched again.
-    pub(crate) at: BlockAt,
-    /// Whether it ends a turn: nothing is called in it.
-    pub(crate) closes: bool,
-    /// Whether people could see it: no reasoning.
+pub(crate) struct EvidenceItem {
+    /// The block whose recall ID leads back to the original text.
+    pub(crate) at: BlockPosition,
+    /// Whether the assistant turn has no tool calls, so that its text is a closing reply.
+    pub(crate) is_closing: bool,
+    /// Whether people could see the text; false for reasoning.
     pub(crate) visible: bool,
-    /// Whether a person said it for sure.
+    /// Whether it is certain that a person wrote it.
     pub(crate) by_user: bool,
-    reading: Arc<Reading>,
+    content: Arc<EvidenceContent>,
 }
 
-/// How a task of a list stands.
+/// The state of a task in a task list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
-    /// To be done.
+    /// The task has not been started.
     Open,
-    /// Being done.
-    Doing,
-    /// Done.
+    /// The agent is working on the task.
+    InProgress,
+    /// The task is finished.
     Done,
 }
 
-impl Read {
-    pub(crate) fn words(&self) -> &str {
-        match &*self.reading {
-            Reading::Spoken(spoken) => &spoken.text,
-            Reading::Told(told) => &told.text,
-            Reading::Did(did) => &did.asked,
+impl EvidenceItem {
+    pub(crate) fn text(&self) -> &str {
+        match &*self.content {
+            EvidenceContent::UserMessage(message) => &message.text,
+            EvidenceContent::AssistantText(assistant_text) => &assistant_text.text,
+            EvidenceContent::ToolUse(tool_use) => &tool_use.request,
         }
     }
 
-    /// The sentences of a person that are meant to hold, as far as their words show it.
+    /// Returns the sentences of a person that state a lasting rule ("never push to main"), recognized by
+    /// their words. Returns nothing unless a person certainly wrote the text.
     pub(crate) fn rules(&self) -> Vec<String> {
-        match &*self.reading {
-            Reading::Spoken(spoken) if self.by_user => spoken.rules().collect(),
+        match &*self.content {
+            EvidenceContent::UserMessage(message) if self.by_user => message.rules().collect(),
             _ => Vec::new(),
         }
     }
 
-    /// Whether a host passed it on inside another block, or it is another agent's report.
+    /// Returns whether the host program passed the text on inside another block, or another agent reported
+    /// it.
     pub(crate) fn is_relayed(&self) -> bool {
-        matches!(&*self.reading, Reading::Spoken(spoken) if spoken.relayed)
+        matches!(&*self.content, EvidenceContent::UserMessage(message) if message.is_relayed)
     }
 
-    pub(crate) fn told(&self) -> Option<&Told> {
-        match &*self.reading {
-            Reading::Told(told) => Some(told),
+    pub(crate) fn assistant_text(&self) -> Option<&AssistantText> {
+        match &*self.content {
+            EvidenceContent::AssistantText(assistant_text) => Some(assistant_text),
             _ => None,
         }
     }
 
-    pub(crate) fn did(&self) -> Option<&Did> {
-        match &*self.reading {
-            Reading::Did(did) => Some(did),
+    pub(crate) fn tool_use(&self) -> Option<&ToolUse> {
+        match &*self.content {
+            EvidenceContent::ToolUse(tool_use) => Some(tool_use),
             _ => None,
         }
     }
 
-    /// The list of tasks in it.
-    pub(crate) fn tasks(&self) -> &[Item] {
-        match &*self.reading {
-            Reading::Told(told) => &told.todo,
-            Reading::Did(did) => &did.todo,
-            Reading::Spoken(_) => &[],
+    /// Returns the tasks that the text or the tool call lists.
+    pub(crate) fn tasks(&self) -> &[Task] {
+        match &*self.content {
+            EvidenceContent::AssistantText(assistant_text) => &assistant_text.tasks,
+            EvidenceContent::ToolUse(tool_use) => &tool_use.tasks,
+            EvidenceContent::UserMessage(_) => &[],
         }
     }
 }
 
 impl Evidence {
-    /// Gathers the evidence of all units.
+    /// Collects the evidence of all turns.
     #[must_use]
-    pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
-        let mut evidence = Self { memory: memory(transcript), ..Self::default() };
-        let words = reading::words(known, transcript, 0);
-        for words in words.chunk_by(|(one, _), (next, _)| one.unit == next.unit) {
-            let kind = &transcript.units[words[0].0.unit].kind;
-            let by_user = matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-            let closes = matches!(kind, UnitKind::Step { exchanges, .. } if exchanges.is_empty());
+    pub fn collect(cache: &mut BlockCache, transcript: &Transcript<'_>) -> Self {
+        let mut evidence = Self { memory_files: named_memory_files(transcript), ..Self::default() };
+        let texts = extract::read_texts(cache, transcript, 0);
+        for texts in texts.chunk_by(|(one, _), (next, _)| one.unit == next.unit) {
+            let kind = &transcript.turns[texts[0].0.unit].kind;
+            let by_user = matches!(kind, TurnKind::Prompt { speaker: Speaker::User, .. });
+            let is_closing = matches!(kind, TurnKind::Assistant { tool_calls, .. } if tool_calls.is_empty());
             let reply: &[Block<'_>] = match kind {
-                UnitKind::Step { reply, .. } => reply,
+                TurnKind::Assistant { reply, .. } => reply,
                 _ => &[],
             };
-            let is_prompt = matches!(kind, UnitKind::Prompt { .. });
-            for (at, reading) in if is_prompt { one_message(words) } else { words.to_vec() } {
+            let is_prompt = matches!(kind, TurnKind::Prompt { .. });
+            for (at, content) in if is_prompt { join_message_blocks(texts) } else { texts.to_vec() } {
                 let visible = reply.get(at.block).is_none_or(|block| block.kind == BlockKind::Text);
-                let list = match &*reading {
-                    Reading::Spoken(spoken) if !is_prompt && spoken.text.is_empty() => continue,
-                    Reading::Spoken(_) => &mut evidence.said,
-                    _ => &mut evidence.told,
+                let list = match &*content {
+                    EvidenceContent::UserMessage(message) if !is_prompt && message.text.is_empty() => continue,
+                    EvidenceContent::UserMessage(_) => &mut evidence.user_messages,
+                    _ => &mut evidence.assistant_texts,
                 };
-                list.push(Read { at, closes, visible, by_user, reading });
+                list.push(EvidenceItem { at, is_closing, visible, by_user, content });
             }
         }
-        let exchanges = reading::exchanges(transcript, 0);
-        let shown = reading::shown(known, &exchanges).into_iter().zip(&exchanges);
-        evidence.deeds = shown
-            .map(|(reading, &Called { at, .. })| Read {
+        let tool_calls = extract::collect_calls(transcript, 0);
+        let tool_uses = extract::read_tool_uses(cache, &tool_calls).into_iter().zip(&tool_calls);
+        evidence.tool_uses = tool_uses
+            .map(|(content, &CallSource { at, .. })| EvidenceItem {
                 at,
-                closes: false,
+                is_closing: false,
                 visible: true,
                 by_user: false,
-                reading,
+                content,
             })
             .collect();
         evidence
     }
 
-    /// The reply or the call with the agent's list of tasks as it stood last.
-    pub(crate) fn newest_tasks(&self) -> Option<&Read> {
-        let lists = self.told.iter().chain(&self.deeds).filter(|read| !read.tasks().is_empty());
-        lists.max_by_key(|read| read.at.unit)
+    /// Returns the newest assistant text or tool use that has a task list.
+    pub(crate) fn newest_task_list(&self) -> Option<&EvidenceItem> {
+        let lists = self.assistant_texts.iter().chain(&self.tool_uses).filter(|item| !item.tasks().is_empty());
+        lists.max_by_key(|item| item.at.unit)
     }
 
-    /// Reads what stands from a unit on for later, if it was not read before.
-    pub(crate) fn look(known: &mut Known, transcript: &Transcript<'_>, first: usize) {
-        reading::words(known, transcript, first);
-        reading::shown(known, &reading::exchanges(transcript, first));
+    /// Reads the evidence of the turns from `first` on into the cache, so that a later compaction finds it
+    /// there.
+    pub(crate) fn observe(cache: &mut BlockCache, transcript: &Transcript<'_>, first: usize) {
+        extract::read_texts(cache, transcript, first);
+        extract::read_tool_uses(cache, &extract::collect_calls(transcript, first));
     }
 
-    /// What every exchange did, by unit: all that is needed where nothing is folded.
-    pub(crate) fn actions(known: &mut Known, transcript: &Transcript<'_>) -> Actions {
-        let exchanges = reading::exchanges(transcript, 0);
-        let acted = reading::acted(known, &exchanges);
-        let actions = exchanges.iter().zip(&acted);
-        Actions::read_before(actions.map(|(called, acted)| (called.at.unit, Arc::clone(&acted.action))))
+    /// Reads only the actions of all tool calls, for plans that summarize nothing and need no other evidence.
+    pub(crate) fn read_actions(cache: &mut BlockCache, transcript: &Transcript<'_>) -> Actions {
+        let tool_calls = extract::collect_calls(transcript, 0);
+        let actions = extract::read_actions(cache, &tool_calls);
+        let pairs = tool_calls.iter().zip(&actions);
+        Actions::from_cached(pairs.map(|(call, action)| (call.at.unit, Arc::clone(&action.action))))
     }
 
-    /// The sentences of people that are meant to hold, as far as their words show it, with their units.
+    /// Returns the sentences of people that state a lasting rule, each with the index of its turn.
     pub fn rules(&self) -> impl Iterator<Item = (usize, String)> {
-        self.said.iter().flat_map(|said| said.rules().into_iter().map(move |rule| (said.at.unit, rule)))
+        self.user_messages
+            .iter()
+            .flat_map(|message| message.rules().into_iter().map(move |rule| (message.at.unit, rule)))
     }
 }
 
-/// The words of one message, whatever blocks they came in, as one.
-fn one_message(readings: &[(BlockAt, Arc<Reading>)]) -> Vec<(BlockAt, Arc<Reading>)> {
-    let words = |reading: &Arc<Reading>| match &**reading {
-        Reading::Spoken(spoken) if !spoken.text.is_empty() => Some(spoken.text.clone()),
+/// Joins the text blocks of one user message into a single item at the position of the first block.
+fn join_message_blocks(
+    contents: &[(BlockPosition, Arc<EvidenceContent>)],
+) -> Vec<(BlockPosition, Arc<EvidenceContent>)> {
+    let message_text = |content: &Arc<EvidenceContent>| match &**content {
+        EvidenceContent::UserMessage(message) if !message.text.is_empty() => Some(message.text.clone()),
         _ => None,
     };
-    let spoken: Vec<String> = readings.iter().filter_map(|(_, reading)| words(reading)).collect();
-    match readings.first() {
-        Some((at, _)) if spoken.len() > 1 => {
-            let (text, relayed) = (spoken.join("\n\n"), false);
-            vec![(*at, Arc::new(Reading::Spoken(prompt::Spoken { text, relayed })))]
+    let texts: Vec<String> = contents.iter().filter_map(|(_, content)| message_text(content)).collect();
+    match contents.first() {
+        Some((at, _)) if texts.len() > 1 => {
+            let (text, is_relayed) = (texts.join("\n\n"), false);
+            vec![(*at, Arc::new(EvidenceContent::UserMessage(user_message::UserMessage { text, is_relayed })))]
         }
-        _ => readings.to_vec(),
+        _ => contents.to_vec(),
     }
 }
 
-/// Whether a line is an item of a list, or a heading.
-pub(crate) fn begins_item(line: &str) -> bool {
-    prose::without_bullet(line).len() < line.len()
+/// Returns whether a line is a list item or a heading.
+pub(crate) fn is_list_item_or_heading(line: &str) -> bool {
+    sentences::strip_bullet(line).len() < line.len()
 }
 
-/// The line by which a request is told from others: the first that is neither a tag nor a path and leads to nothing.
-pub(crate) fn title(text: &str) -> &str {
+/// Returns the line that identifies a request: the first one of at least three words that is no tag or path
+/// and does not end with a colon. Without such a line, returns the whole text.
+pub(crate) fn title_line(text: &str) -> &str {
     let is_title = |line: &&str| {
         line.split_whitespace().nth(2).is_some() && !line.ends_with(':') && !line.starts_with(['<', '/', '['])
     };
     text.lines().map(str::trim).find(is_title).unwrap_or(text)
 }
 
-/// Whether a word of a request says nothing about its topic.
-pub(crate) fn is_filler(word: &str) -> bool {
-    TABLE.fillers.iter().any(|filler| filler == word)
+/// Returns whether a word, in lower case, does not show what a text is about ("about", "really").
+pub(crate) fn is_common_word(word: &str) -> bool {
+    EVIDENCE_WORDS.common.binary_search_by(|listed| listed.as_str().cmp(word)).is_ok()
 }
 
-/// Whether a person asks something.
-pub(crate) fn asks(text: &str) -> bool {
-    text.lines().any(is_question) || prose::sentences(text).iter().any(|sentence| is_question(sentence.text))
+/// Returns the last sentence that the author of a text wrote, or its last line.
+pub(crate) fn last_sentence(text: &str) -> &str {
+    let sentences = sentences::split_sentences(text);
+    sentences.last().map_or_else(|| text.trim_end().rsplit('\n').next().unwrap_or(text), |sentence| sentence.text)
 }
 
-/// Whether a person says that what was answered is not so.
-pub(crate) fn denies(text: &str) -> bool {
-    Cues::of(start_within(text, 200)).has(Cue::Denial)
+/// Returns whether a word of a request says nothing about its topic ("the", "about").
+pub(crate) fn is_filler_word(word: &str) -> bool {
+    EVIDENCE_WORDS.fillers.iter().any(|filler| filler == word)
 }
 
-/// Whether a text has words by which something is meant to hold.
+/// Returns whether a text asks a question.
+pub(crate) fn has_question(text: &str) -> bool {
+    text.lines().any(is_question) || sentences::split_sentences(text).iter().any(|sentence| is_question(sentence.text))
+}
+
+/// Returns whether a text has words that state a lasting rule ("always", "must not").
 pub(crate) fn has_rule(text: &str) -> bool {
-    Cues::of(text).has(Cue::Rule)
+    Cues::scan(text).has(Cue::Rule)
 }
 
-/// How much a piece of a person's text is worth beside its other pieces: rules, wishes and questions before the rest.
-pub(crate) fn weigh_said(text: &str) -> f32 {
-    let cues = Cues::of(text);
+/// Returns whether a sentence of a person forbids, demands or limits something for longer than one task: it begins with
+/// such a word ("don't push"), or says that it lasts ("always").
+pub(crate) fn is_lasting_rule(sentence: &str) -> bool {
+    let bare = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let opening = bare.split_once(' ').filter(|(first, _)| {
+        EVIDENCE_WORDS.polite_openings.iter().any(|word| first.trim_end_matches(',').eq_ignore_ascii_case(word))
+    });
+    let imperative = opening.map_or(bare, |(_, rest)| rest);
+    Cues::scan(imperative).starts_with(Cue::Rule) || Cues::scan(sentence).has(Cue::Lasting)
+}
+
+/// Scores a piece of a person's message for comparison with its other pieces: rules, requests and questions score higher
+/// than the rest.
+pub(crate) fn score_user_text(text: &str) -> f32 {
+    let cues = Cues::scan(text);
     let worth = match (cues.has(Cue::Rule), cues.has(Cue::Wish)) {
-        (true, _) => 3.5,
-        (false, true) => 2.5,
-        (false, false) => 1.0,
+        (true, _) => weights::USER_RULE_SCORE,
+        (false, true) => weights::USER_WISH_SCORE,
+        (false, false) => weights::USER_TEXT_SCORE,
     };
-    worth + if is_question(text) { 1.0 } else { 0.0 }
+    worth + if is_question(text) { weights::USER_QUESTION_SCORE } else { 0.0 }
 }
 
-/// The files of standing memory that the system prompt names.
-fn memory(transcript: &Transcript<'_>) -> Vec<String> {
+/// Returns the memory files that the system prompt mentions.
+fn named_memory_files(transcript: &Transcript<'_>) -> Vec<String> {
     let system = || transcript.preamble.iter().filter(|block| block.kind == BlockKind::System);
     let is_named = |file: &&String| system().any(|block| block.raw().contains(file.as_str()));
-    TABLE.memory_files.iter().filter(is_named).cloned().collect()
+    EVIDENCE_WORDS.memory_files.iter().filter(is_named).cloned().collect()
 }

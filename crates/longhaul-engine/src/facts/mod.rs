@@ -1,125 +1,125 @@
-//! What a reader could be asked about one tool output.
+//! Facts about one tool output that a reader may ask for later.
 //!
-//! Facts are defined here once. A digest is chosen to keep them, a measurement counts how many it kept, and a checkpoint
-//! cites them; none of the three has a notion of its own. The classes:
+//! This is the only definition of facts. A digest is written to keep them, a measurement counts how many it
+//! kept, and a checkpoint cites them. The kinds:
 //!
-//! | class | what |
+//! | kind | meaning |
 //! | --- | --- |
-//! | lines | how many lines are not blank |
-//! | exit | the exit status of the program |
-//! | total | a count with its noun: `3 failed`, `12 rows`; never of a line of a log, nor the seconds of a clock before a level |
-//! | error, warning | each distinct line that reports one; lines that differ in digits only are one |
-//! | failing | the name of a failing test |
-//! | frame | where in our files a stack trace points |
-//! | column, key, length | of a table, of a JSON object, of a JSON list |
+//! | line count | the number of lines that are not blank |
+//! | exit status | the exit status of the program |
+//! | total | a count with its noun: `3 failed`, `12 rows`; not in a log line, and not the seconds of a clock before a level |
+//! | error, warning | a line that reports one; lines that differ only in digits are one fact |
+//! | failing test | the name of a failing test |
+//! | stack frame | the frame of a stack trace nearest to the error |
+//! | column, key, list length | a column of a table, a key of a JSON object, the length of a JSON list |
 //!
-//! It may use `shape` and what is below it.
+//! This module may use `shape` and the modules below it.
 
-mod failing;
+mod failing_test;
 mod log_line;
 mod scan;
 
-use crate::clip;
-use crate::lines::Breaks;
+use crate::lines::LineBreak;
+use crate::truncate;
 use std::borrow::Cow;
 
-pub(crate) use log_line::{is_event, is_log_line, level, time};
-pub use scan::Words;
-pub(crate) use scan::{MOST_DISTINCT, key_without_digits};
+pub(crate) use log_line::{is_log_event, is_log_line, log_level, log_time};
+pub use scan::LineSignals;
+pub(crate) use scan::{MAX_DISTINCT_FACTS, key_without_digits};
 
-/// The class of a fact.
+/// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FactKind {
     /// The number of lines that are not blank.
-    Lines,
-    /// An exit status.
-    Exit,
-    /// A number with what it counts.
+    LineCount,
+    /// The exit status of a program.
+    ExitStatus,
+    /// A number and the noun that it counts.
     Total,
     /// A line that reports an error.
     Error,
     /// A line that reports a warning.
     Warning,
     /// The name of a failing test.
-    Failing,
-    /// The place in a stack trace that matters most.
-    Frame,
-    /// A column's name.
+    FailingTest,
+    /// The stack frame nearest to the error.
+    StackFrame,
+    /// The name of a column.
     Column,
-    /// A key of the document or of its records.
+    /// A key of a JSON object, or of the objects in a JSON list.
     Key,
-    /// The length of a list.
-    Length,
+    /// The length of a JSON list.
+    ListLength,
 }
 
-/// One fact.
+/// One fact of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact<'a> {
-    /// Its class.
+    /// The kind of the fact.
     pub kind: FactKind,
-    /// Its text, as it stands in the source; numbers that were counted are written in digits.
+    /// The text of the fact, as in the source. Numbers that were counted are written in digits.
     pub text: Cow<'a, str>,
-    /// Where it stands in the source.
+    /// The offset of the fact in the source, in bytes.
     pub at: usize,
-    /// How many lines say the same, digits apart.
-    pub times: usize,
+    /// The number of lines that report this fact, disregarding digits.
+    pub count: usize,
 }
 
 /// The facts of one text.
 #[derive(Clone, Debug, Default)]
 pub struct Facts<'a> {
-    /// All of them, by class and then in the order of the source.
-    pub found: Vec<Fact<'a>>,
-    /// Lines, blank ones included.
+    /// All facts, by kind and then in the order of the source.
+    pub all: Vec<Fact<'a>>,
+    /// The number of lines, including blank ones.
     pub lines: usize,
-    /// Lines with nothing in them but white space.
-    pub blank: usize,
-    /// Lines that report an error.
+    /// The number of lines that are empty or only white space.
+    pub blank_lines: usize,
+    /// The number of lines that report an error.
     pub error_lines: usize,
-    /// Lines that report a warning and no error.
+    /// The number of lines that report a warning and no error.
     pub warning_lines: usize,
-    /// The last exit status that is called so in the text.
-    pub exit: Option<i64>,
+    /// The last number in the text that is called an exit status or exit code.
+    pub exit_status: Option<i64>,
 }
 
 impl<'a> Facts<'a> {
     /// Reads a text once and collects its facts.
     #[must_use]
-    pub fn of(text: &'a str) -> Self {
-        Self::within(text, Breaks::Newline)
+    pub fn scan(text: &'a str) -> Self {
+        Self::scan_with_breaks(text, LineBreak::Newline)
     }
 
-    /// The same for a text whose lines are separated in another way.
+    /// Collects the facts of a text whose lines have another separator.
     #[must_use]
-    pub fn within(text: &'a str, breaks: Breaks) -> Self {
-        scan::scan(text, breaks)
+    pub fn scan_with_breaks(text: &'a str, breaks: LineBreak) -> Self {
+        scan::scan_facts(text, breaks)
     }
 
-    /// The facts of one class.
+    /// Returns the facts of one kind.
     pub fn of_kind(&self, kind: FactKind) -> impl Iterator<Item = &Fact<'a>> {
-        self.found.iter().filter(move |fact| fact.kind == kind)
+        self.all.iter().filter(move |fact| fact.kind == kind)
     }
 
-    /// Lines that are not blank.
+    /// Returns the number of lines that are not blank.
     #[must_use]
-    pub fn full_lines(&self) -> usize {
-        self.lines - self.blank
+    pub fn nonblank_lines(&self) -> usize {
+        self.lines - self.blank_lines
     }
 
-    /// How many of the facts stand in a digest.
+    /// Counts the facts that a digest contains.
     #[must_use]
-    pub fn kept_in(&self, digest: &str) -> usize {
-        let bare = without_separators(digest);
-        self.found.iter().filter(|fact| fact.is_in(digest, &bare)).count()
+    pub fn count_kept_in(&self, digest: &str) -> usize {
+        let bare = strip_thousands_separators(digest);
+        self.all.iter().filter(|fact| fact.is_kept_in(digest, &bare)).count()
     }
 }
 
 impl Fact<'_> {
-    /// So much of a line tells it from others.
-    pub const TELLING: usize = 60;
+    /// The number of characters at the beginning of a line that distinguish it from other lines. Chosen by
+    /// hand.
+    pub const IDENTIFYING_CHARS: usize = 60;
 
-    /// Whether the line says what went wrong, and not only that something did: a heading or a verdict says no more than its
-    /// neighbours.
+    /// Whether the line says what failed, and not only that something failed, as headings and verdicts do.
     #[must_use]
     pub fn is_specific(&self) -> bool {
         let text = self.text.trim();
@@ -130,17 +130,17 @@ impl Fact<'_> {
             || text.starts_with("FAILED "))
     }
 
-    fn is_in(&self, digest: &str, bare: &str) -> bool {
-        let text = clip::start(self.text.trim(), Self::TELLING);
+    fn is_kept_in(&self, digest: &str, bare: &str) -> bool {
+        let text = truncate::first_chars(self.text.trim(), Self::IDENTIFYING_CHARS);
         match self.kind {
-            FactKind::Lines | FactKind::Exit | FactKind::Length => bare.contains(text),
+            FactKind::LineCount | FactKind::ExitStatus | FactKind::ListLength => bare.contains(text),
             _ => digest.contains(text) || bare.contains(&text.replace(',', "")),
         }
     }
 }
 
-/// A text with the separators of thousands taken out of its numbers.
-fn without_separators(text: &str) -> String {
+/// Returns a text without the thousands separators in its numbers.
+fn strip_thousands_separators(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut bare = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {

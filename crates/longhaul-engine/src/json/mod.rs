@@ -1,31 +1,33 @@
-//! JSON as bytes: where values are, and how strings are written. Nothing here builds a tree.
+//! Reads JSON as bytes: finds where values are, and escapes and unescapes strings. Nothing here builds a
+//! tree.
 //!
-//! A request is mostly a few long strings, so reading one is mostly skipping, and everything above works on [`Span`]s of
-//! the body. A scanner says where each value begins and ends; [`escape`] and [`unescape`] are the only two functions
-//! that translate between text and its bytes in a body.
+//! A request is mostly a few long strings, so most of the work is skipping. The rest of the engine works on
+//! [`Span`]s of the request body: a scanner finds where each value begins and ends, and only `escape` and
+//! `unescape` translate between a text and its bytes.
 //!
-//! It uses nothing of the engine.
+//! This module uses no other module of the engine.
 
+mod escape;
 mod pointer;
-mod scan;
-mod strings;
-mod text;
+mod scanner;
+mod string_scanner;
 
-pub use pointer::pointer;
-pub use scan::NotJson;
-pub(crate) use scan::{Kind, Scanner};
-pub(crate) use strings::{Strings, string_end};
-pub use text::{escape, unescape};
-pub(crate) use text::{escaped_char, unescape_end, unescape_start};
+pub(crate) use escape::{decode_escape, unescape_end, unescape_start};
+pub use escape::{escape, unescape};
+pub use pointer::find_pointer;
+pub use scanner::JsonError;
+pub(crate) use scanner::{Scanner, ValueKind};
+pub(crate) use string_scanner::{StringScanner, find_string_end};
 
 use std::ops::Range;
 
-/// A range of bytes in a body. Half the size of a `Range<usize>`, and `Copy`; bodies end at 4 GiB.
+/// A range of bytes in a request body. It is `Copy` and half the size of a `Range<usize>`, so bodies are
+/// limited to 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// The byte after the last.
+    /// The offset after the last byte.
     pub end: u32,
 }
 
@@ -34,31 +36,31 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// The bytes as a range that slices a `str`.
+    /// Returns the span as a range that can slice a `str`.
     #[must_use]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// How many bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Whether there is no byte in it.
+    /// Returns whether the span has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Whether `other` lies inside, borders included.
+    /// Returns whether `other` is inside this span; the borders may be the same.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// The bytes between the quotes of a string.
+    /// Returns the span between the quotes of a string.
     pub(crate) fn unquoted(self) -> Self {
         Self { start: self.start + 1, end: self.end - 1 }
     }

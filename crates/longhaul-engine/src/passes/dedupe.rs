@@ -1,18 +1,18 @@
-//! Of identical results the newest stays; each older one says which that is.
+//! Keeps the newest of identical results. Each older one becomes a pointer to it.
 
 use std::collections::HashMap;
 
-use super::{Change, Found, Leaves, Pass, Scope};
-use crate::known::ContentKey;
+use super::{Pass, PassScope, ProposedChange, Remainder, ResultBlock};
+use crate::block_cache::ContentKey;
 
 pub(super) const PASS: Pass =
-    Pass { name: "dedupe", why: "the same text stands in a later result", leaves: Leaves::Least, run };
+    Pass { name: "dedupe", reason: "a later result has the same text", remainder: Remainder::Minimal, run };
 
-fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
-    let mut newest: HashMap<ContentKey, Found<'_, '_>> = HashMap::new();
+fn run(scope: &PassScope<'_, '_>) -> Vec<ProposedChange> {
+    let mut newest: HashMap<ContentKey, ResultBlock<'_, '_>> = HashMap::new();
     let mut changes = Vec::new();
-    for found in scope.results().rev().filter(|found| scope.is_long(found.block) && !found.is_ours()) {
-        let key = ContentKey::of(0, found.block.raw().as_bytes());
+    for found in scope.results().rev().filter(|found| scope.is_long(found.block) && !found.is_already_shortened()) {
+        let key = ContentKey::new(0, found.block.raw().as_bytes());
         let Some(newer) = newest.get(&key) else {
             newest.insert(key, found);
             continue;
@@ -21,12 +21,12 @@ fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
             let text = found.block.text();
             let pointer = format!(
                 "{} → {}same text as the later result of {}{}",
-                found.opening(),
-                found.outcome(),
-                newer.name(),
-                scope.recall(&text)
+                found.describe_call(),
+                found.outcome_prefix(),
+                newer.name_with_target(),
+                scope.recall_note(&text)
             );
-            changes.extend(found.shortened(PASS.name, &text, pointer));
+            changes.extend(found.shorten_to(PASS.name, &text, pointer));
         }
     }
     changes.reverse();

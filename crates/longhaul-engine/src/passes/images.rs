@@ -1,65 +1,67 @@
-//! Old images become a text that says what was there. Those of the newest message that has any stay.
+//! Replaces old images by a placeholder that describes them. The images of the newest message that has any
+//! stay.
 
-use super::{Change, Leaves, NewText, Pass, Scope};
-use crate::clip::on_one_line;
-use crate::digest::number;
-use crate::json::{Strings, unescape};
-use crate::texts::ImageMark;
-use crate::tokens::images::size;
-use crate::transcript::{Block, BlockAt, BlockKind, Place};
+use super::{NewText, Pass, PassScope, ProposedChange, Remainder};
+use crate::digest::format_count;
+use crate::json::{StringScanner, unescape};
+use crate::texts::ImagePlaceholder;
+use crate::tokens::images::read_size;
+use crate::transcript::{Block, BlockKind, BlockPosition, JsonSlot};
+use crate::truncate::to_one_line;
 
 pub(super) const PASS: Pass =
-    Pass { name: "images", why: "an old picture that newer ones followed", leaves: Leaves::Least, run };
+    Pass { name: "images", reason: "old image, followed by newer ones", remainder: Remainder::Minimal, run };
 
-/// The formats by how their base64 begins.
-const FORMATS: [(&str, &str); 5] =
+/// The file formats by the first characters of their base64.
+const BASE64_FORMATS: [(&str, &str); 5] =
     [("iVBOR", "PNG"), ("/9j/", "JPEG"), ("R0lGOD", "GIF"), ("UklGR", "WebP"), ("JVBER", "PDF")];
 
-/// How much of an address is kept.
-const ADDRESS_WIDTH: usize = 200;
+/// The maximum number of characters of an image URL that a placeholder shows. Chosen by hand.
+const MAX_URL_CHARS: usize = 200;
 
-fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
-    let images: Vec<(BlockAt, &Block<'_>, Option<usize>)> = all(scope).collect();
+fn run(scope: &PassScope<'_, '_>) -> Vec<ProposedChange> {
+    let images: Vec<(BlockPosition, &Block<'_>, Option<usize>)> = replaceable_images(scope).collect();
     let newest = images.iter().map(|(.., message)| *message).max().flatten();
     let old = images.iter().filter(|(at, _, message)| *message != newest && (scope.may_change)(at.unit));
-    old.map(|(at, block, _)| Change { at: *at, pass: PASS.name, to: mark(scope, block) }).collect()
+    old.map(|(at, block, _)| ProposedChange { at: *at, pass: PASS.name, new_text: image_placeholder(scope, block) })
+        .collect()
 }
 
-/// Every image that can be replaced, with its message.
-pub(super) fn all<'s, 'b>(
-    scope: &Scope<'s, 'b>,
-) -> impl Iterator<Item = (BlockAt, &'s Block<'b>, Option<usize>)> + use<'s, 'b> {
+/// Returns every image that can be replaced, with its position and the index of its message.
+pub(super) fn replaceable_images<'s, 'b>(
+    scope: &PassScope<'s, 'b>,
+) -> impl Iterator<Item = (BlockPosition, &'s Block<'b>, Option<usize>)> + use<'s, 'b> {
     let transcript = scope.transcript;
-    let images = transcript.parts().filter(|part| matches!(part.block.kind, BlockKind::Image(_)));
-    images.filter_map(move |part| match part.block.place {
-        Place::Element(id) => Some((part.at, part.block, transcript.message_of(id))),
-        Place::Field { .. } => None,
+    let images = transcript.turn_blocks().filter(|part| matches!(part.block.kind, BlockKind::Image(_)));
+    images.filter_map(move |part| match part.block.slot {
+        JsonSlot::Element(id) => Some((part.position, part.block, transcript.message_of(id))),
+        JsonSlot::Field { .. } => None,
     })
 }
 
-/// What stands in the place of an image.
-pub(super) fn mark(scope: &Scope<'_, '_>, block: &Block<'_>) -> NewText {
+/// Makes the placeholder of an image or document: its format, dimensions and size, or its URL.
+pub(super) fn image_placeholder(scope: &PassScope<'_, '_>, block: &Block<'_>) -> NewText {
     let (what, data) = match block.kind {
         BlockKind::Document(data) => ("document", data),
         BlockKind::Image(data) => ("image", data),
         _ => ("block", None),
     };
-    // Deep inside a result the span is not known; the data is the longest string.
-    let strings = || Strings::of(block.raw()).map(|string| &block.raw()[string.text]);
+    // Inside a nested result the position of the data is unknown. The data is the longest string then.
+    let strings = || StringScanner::values(block.raw()).map(|string| &block.raw()[string.text]);
     let deep = || strings().max_by_key(|text| text.len()).filter(|text| text.len() > 32);
     let data = data.map(|span| &scope.transcript.body[span.range()]).or_else(deep).unwrap_or_default();
     let mut says = Vec::new();
     let start = data.get(..64).unwrap_or(data);
     if start.starts_with("http") {
-        says.push(on_one_line(&unescape(data), ADDRESS_WIDTH));
+        says.push(to_one_line(&unescape(data), MAX_URL_CHARS));
     } else if !data.is_empty() {
         let encoded = data.split_once(";base64,").map_or(data, |(_, encoded)| encoded);
         says.extend(
-            FORMATS.iter().find(|(start, _)| encoded.starts_with(start)).map(|(_, name)| (*name).to_owned()),
+            BASE64_FORMATS.iter().find(|(start, _)| encoded.starts_with(start)).map(|(_, name)| (*name).to_owned()),
         );
-        says.extend(size(data).map(|size| format!("{}×{}", size.width, size.height)));
-        says.push(format!("{} bytes", number(encoded.len() * 3 / 4)));
+        says.extend(read_size(data).map(|size| format!("{}×{}", size.width, size.height)));
+        says.push(format!("{} bytes", format_count(encoded.len() * 3 / 4)));
     }
-    let mark = ImageMark { what: what.to_owned(), says, handle: (scope.handle)(block.raw()) };
+    let mark = ImagePlaceholder { kind: what.to_owned(), details: says, recall_id: (scope.recall_id)(block.raw()) };
     NewText::Mark(mark.to_string())
 }

@@ -1,62 +1,63 @@
-//! Progress that was printed line after line, or over itself: the first line, the last one, and how many were between.
+//! Shortens progress output that was printed line after line or over itself: the first and the last line
+//! stay, with the number of lines between them.
 
 use memchr::memchr2;
 use serde::Deserialize;
 
-use super::{Change, Found, Leaves, Pass, Scope};
+use super::{Pass, PassScope, ProposedChange, Remainder, ResultBlock};
 use crate::action::Verb;
-use crate::digest::number;
-use crate::facts::Words;
+use crate::digest::format_count;
+use crate::facts::LineSignals;
 
 pub(super) const PASS: Pass = Pass {
     name: "progress",
-    why: "repeated progress, of which the first and the last line stay",
-    leaves: Leaves::Text,
+    reason: "repeated progress; the first and the last line stay",
+    remainder: Remainder::MayShrinkFurther,
     run,
 };
 
-/// A run of fewer lines stays as it is.
-const FEWEST: usize = 4;
+/// The minimum number of lines in a run of progress that is shortened. Chosen by hand.
+const MIN_RUN_LINES: usize = 4;
 
 #[derive(Deserialize)]
-struct Table {
+struct ProgressTable {
     openers: Vec<String>,
 }
 
 table! {
-    static TABLE: Table = "progress.toml";
+    static TABLE: ProgressTable = "progress.toml";
 }
 
-fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
+fn run(scope: &PassScope<'_, '_>) -> Vec<ProposedChange> {
     let ran = scope
         .candidates()
-        .filter(|found| matches!(found.action.verb, Verb::Run | Verb::Other) && found.action.shows.is_none());
-    ran.filter_map(|found: Found<'_, '_>| {
+        .filter(|found| matches!(found.action.verb, Verb::Run | Verb::Other) && found.action.shown_file.is_none());
+    ran.filter_map(|found: ResultBlock<'_, '_>| {
         let text = found.block.text();
-        let short = collapsed(&text)?;
-        found.shortened(PASS.name, &text, short)
+        let short = collapse_progress(&text)?;
+        found.shorten_to(PASS.name, &text, short)
     })
     .collect()
 }
 
-/// Lines that say the same but for how far it got.
-struct Run<'a> {
+/// A run of consecutive lines that differ only in how far the progress is.
+struct ProgressRun<'a> {
     first_end: usize,
     last_start: usize,
     last: &'a str,
     lines: usize,
 }
 
-/// The text with runs of progress cut down; nothing where there is none.
-fn collapsed(text: &str) -> Option<String> {
+/// Returns the text with runs of progress shortened, or `None` if it has none.
+fn collapse_progress(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut copied = 0;
-    let mut run: Option<Run<'_>> = None;
-    let mut close = |run: Option<Run<'_>>| {
-        let Some(run) = run.filter(|run| run.lines >= FEWEST) else { return };
+    let mut run: Option<ProgressRun<'_>> = None;
+    let mut close = |run: Option<ProgressRun<'_>>| {
+        let Some(run) = run.filter(|run| run.lines >= MIN_RUN_LINES) else { return };
         out.push_str(&text[copied..run.first_end]);
         out.push_str("\n[… ");
-        out.push_str(&number(run.lines - 2));
+        out.push_str(&format_count(run.lines - 2));
         out.push_str(" similar lines]\n");
         copied = run.last_start;
     };
@@ -66,13 +67,13 @@ fn collapsed(text: &str) -> Option<String> {
         let line = &text[at..end];
         if !line.trim_start().is_empty() {
             match &mut run {
-                Some(run) if is_more(run.last, line) => {
+                Some(run) if continues_progress(run.last, line) => {
                     run.lines += 1;
                     (run.last_start, run.last) = (at, line);
                 }
                 _ => {
                     close(run.take());
-                    run = Some(Run { first_end: end, last_start: at, last: line, lines: 1 });
+                    run = Some(ProgressRun { first_end: end, last_start: at, last: line, lines: 1 });
                 }
             }
         }
@@ -86,19 +87,19 @@ fn collapsed(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Whether a line only says that it goes on. Errors and warnings are no progress, unless it is the very same line.
-fn is_more(before: &str, line: &str) -> bool {
+/// Whether a line continues the progress of the line before it. Errors and warnings are no progress, unless
+/// the two lines are the same.
+fn continues_progress(before: &str, line: &str) -> bool {
     if before == line {
         return true;
     }
-    let goes_on = same_opener(before, line) || is_alike(before, line) && shows_progress(line);
-    let words = || Words::of(line);
-    goes_on && !(words().error || words().warning)
+    let goes_on = has_same_opener(before, line) || has_same_fixed_text(before, line) && shows_progress(line);
+    let signals = || LineSignals::scan(line);
+    goes_on && !(signals().error || signals().warning)
 }
 
-fn same_opener(before: &str, line: &str) -> bool {
-    let opener =
-        |line: &str| line.split_whitespace().next().map(|word| word.trim_end_matches(char::is_numeric).len());
+fn has_same_opener(before: &str, line: &str) -> bool {
+    let opener = |line: &str| line.split_whitespace().next().map(|word| word.trim_end_matches(char::is_numeric).len());
     let (before, line) = (before.trim_start(), line.trim_start());
     let Some(length) = opener(line) else { return false };
     let Some(word) = line.get(..length).filter(|word| before.get(..length) == Some(*word)) else {
@@ -107,11 +108,11 @@ fn same_opener(before: &str, line: &str) -> bool {
     word.len() > 3 && TABLE.openers.iter().any(|opener| opener.eq_ignore_ascii_case(word))
 }
 
-/// Whether two lines differ only in digits, bars, blanks and the terminal's own signs.
-fn is_alike(before: &str, line: &str) -> bool {
+/// Whether two lines differ only in digits, bars, white space and escape sequences of the terminal.
+fn has_same_fixed_text(before: &str, line: &str) -> bool {
     let mut rest = (before, line);
     loop {
-        rest = (past_variable(rest.0), past_variable(rest.1));
+        rest = (skip_variable(rest.0), skip_variable(rest.1));
         match (rest.0.chars().next(), rest.1.chars().next()) {
             (None, None) => return true,
             (Some(a), Some(b)) if a == b => rest = (&rest.0[a.len_utf8()..], &rest.1[b.len_utf8()..]),
@@ -120,35 +121,32 @@ fn is_alike(before: &str, line: &str) -> bool {
     }
 }
 
-/// The text behind what varies from one line of progress to the next.
-fn past_variable(mut text: &str) -> &str {
+/// Skips the characters that differ between two lines of progress.
+fn skip_variable(mut text: &str) -> &str {
     loop {
-        text = text.trim_start_matches(is_variable);
+        text = text.trim_start_matches(is_variable_char);
         let Some(escape) = text.strip_prefix("\u{1b}[") else { return text };
         let end = escape.find(|c: char| c.is_ascii_alphabetic()).map_or(escape.len(), |end| end + 1);
         text = &escape[end..];
     }
 }
 
-fn is_variable(c: char) -> bool {
+fn is_variable_char(c: char) -> bool {
     c.is_ascii_digit()
         || matches!(c, ' ' | '\t' | '.' | ',' | ':' | '#' | '=' | '>' | '-' | '*' | '_' | '\\' | '|' | '/')
         || matches!(c, '\u{2500}'..='\u{28ff}')
 }
 
-/// Whether a line says how far it got: a share, so many of so many, a bar, a spinner.
+/// Whether a line shows progress: a percentage, a count such as `3/9`, a bar or a spinner.
 fn shows_progress(line: &str) -> bool {
     let bytes = line.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let share = memchr::memchr_iter(b'%', bytes).any(|at| at > 0 && is_digit(at - 1));
     let of = memchr::memchr_iter(b'/', bytes).any(|at| at > 0 && is_digit(at - 1) && is_digit(at + 1));
-    let bar = bytes.windows(4).any(|four| {
-        matches!(four[0], b'#' | b'=' | b'-' | b'.' | b'*') && four.iter().all(|byte| *byte == four[0])
-    });
-    share
-        || of
-        || bar
-        || line.chars().any(|c| matches!(c, '\u{2580}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '━'))
+    let bar = bytes
+        .windows(4)
+        .any(|four| matches!(four[0], b'#' | b'=' | b'-' | b'.' | b'*') && four.iter().all(|byte| *byte == four[0]));
+    share || of || bar || line.chars().any(|c| matches!(c, '\u{2580}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '━'))
 }
 
 #[cfg(test)]
@@ -158,15 +156,9 @@ mod tests {
     #[test]
     fn runs_of_progress_become_first_count_last() {
         for (text, expected) in [
-            (
-                "a\n10% done\n20% done\n30% done\n40% done\nb\n",
-                "a\n10% done\n[… 2 similar lines]\n40% done\nb\n",
-            ),
+            ("a\n10% done\n20% done\n30% done\n40% done\nb\n", "a\n10% done\n[… 2 similar lines]\n40% done\nb\n"),
             ("get\r 1%\r 2%\r 50%\r100%\nok\n", "get\r 1%\n[… 2 similar lines]\n100%\nok\n"),
-            (
-                "[#   ] 1/4\n[##  ] 2/4\n[### ] 3/4\n[####] 4/4\n",
-                "[#   ] 1/4\n[… 2 similar lines]\n[####] 4/4\n",
-            ),
+            ("[#   ] 1/4\n[##  ] 2/4\n[### ] 3/4\n[####] 4/4\n", "[#   ] 1/4\n[… 2 similar lines]\n[####] 4/4\n"),
             (
                 "   Compiling a v1\n   Compiling b v2\n   Compiling c v3\n   Compiling d v4\n   Compiling e v5\n    Finished\n",
                 "   Compiling a v1\n[… 3 similar lines]\n   Compiling e v5\n    Finished\n",
@@ -174,9 +166,9 @@ mod tests {
             ("same\r\nsame\r\nsame\r\nsame\r\nx\r\n", "same\n[… 2 similar lines]\nsame\r\nx\r\n"),
             ("⠋ wait\n⠙ wait\n⠹ wait\n⠸ wait\n", "⠋ wait\n[… 2 similar lines]\n⠸ wait\n"),
         ] {
-            let short = collapsed(text);
+            let short = collapse_progress(text);
             assert_eq!(short.as_deref(), Some(expected), "{text}");
-            assert_eq!(collapsed(expected), None, "once is enough");
+            assert_eq!(collapse_progress(expected), None, "once is enough");
         }
     }
 
@@ -190,7 +182,7 @@ mod tests {
             "2024-01-01 12:00:01 x\n2024-01-01 12:00:02 x\n2024-01-01 12:00:03 x\n2024-01-01 12:00:04 x\n",
             "",
         ] {
-            assert_eq!(collapsed(text), None, "{text}");
+            assert_eq!(collapse_progress(text), None, "{text}");
         }
     }
 }

@@ -1,183 +1,173 @@
-//! Head, middle and tail of a transcript, in whole units.
+//! Divides a transcript into head, middle and tail, at the boundaries of turns.
 //!
 //! ```text
-//! system │ head: the first messages │ middle: what may change │ tail: the newest units
+//! system │ head: the first messages │ middle: may change │ tail: the newest turns
 //! ```
 //!
-//! The newest thing that a person said stays where it stands: in the tail if that reaches it, else pinned in the middle.
+//! The newest message of a person stays in place: as part of the tail if the tail reaches back to it, else
+//! pinned in the middle.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::keep::first_from;
+use super::protected_turns::first_turn_from_message;
 use super::survey::Survey;
 use crate::Tokens;
 use crate::policy::Policy;
-use crate::transcript::{Status, Unit, UnitKind};
+use crate::transcript::{Turn, TurnKind};
 
-/// Where the parts of a transcript begin and end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bounds {
-    /// Between these units things may change.
+/// The boundaries of the middle, with the exceptions inside it.
+#[derive(Clone)]
+pub(super) struct Bounds<'s, 't, 'b> {
+    survey: &'s Survey<'t, 'b>,
+    /// The turns that may change or be removed.
     pub(super) middle: Range<usize>,
-    /// Units that stay as they are wherever they stand.
+    /// Turns that stay unchanged wherever they are, unless a limit in bytes requires a change.
     pub(super) pinned: BTreeSet<usize>,
-    /// The checkpoint of an earlier compaction.
-    pub(super) checkpoint: Option<usize>,
 }
 
-impl Bounds {
-    /// The bounds that the policy's budgets give.
-    pub(super) fn by_policy(survey: &Survey<'_, '_>) -> Self {
+impl<'s, 't, 'b> Bounds<'s, 't, 'b> {
+    /// Computes the bounds from the budgets of the policy.
+    pub(super) fn from_policy(survey: &'s Survey<'t, 'b>) -> Self {
         let policy = survey.policy;
-        let head = head(survey, policy.protect_first, policy.tail / 4);
-        let tail = match survey.wish.keep_from {
-            Some(message) => first_from(survey.transcript, message),
-            None => tail(survey, &Tail::of(policy), &BTreeSet::new()),
+        let head = head_end(survey, policy.protect_first, policy.tail / 4);
+        let tail = match survey.options.keep_from {
+            Some(message) => first_turn_from_message(survey.transcript, message),
+            None => tail_start(survey, &TailLimits::from_policy(policy), &BTreeSet::new()),
         };
         let mut bounds = Self::with_tail(survey, head, tail);
-        bounds.pinned.extend(survey.first_prompt().filter(|_| bounds.checkpoint.is_some()));
-        bounds.pin_answer(survey, Self::answer_by(policy));
+        bounds.pinned.extend(survey.first_prompt().filter(|_| survey.newest_checkpoint.is_some()));
+        bounds.pin_answer(Self::max_answer_tokens(policy));
         bounds
     }
 
-    /// How large an answer may be to stay where it stands, by policy.
-    pub(super) fn answer_by(policy: &Policy) -> Tokens {
-        policy.goal / 4
+    /// Returns the largest size at which the policy keeps an answer in place.
+    pub(super) fn max_answer_tokens(policy: &Policy) -> Tokens {
+        policy.prune_goal / 4
     }
 
-    /// Keeps the answer that the newest message replies to where it stands, if it is no larger: "yes, go ahead" is nothing without it.
-    pub(super) fn pin_answer(&mut self, survey: &Survey<'_, '_>, most: Tokens) {
-        self.pinned.extend(survey.answer().filter(|unit| survey.units[*unit] <= most));
+    /// Pins the answer that the newest message replies to, if it has at most `most` tokens: "yes, go ahead"
+    /// means nothing without it.
+    pub(super) fn pin_answer(&mut self, most: Tokens) {
+        let survey = self.survey;
+        self.pinned.extend(survey.answer_before_newest_prompt().filter(|turn| survey.turn_tokens[*turn] <= most));
     }
 
-    /// The bounds with a tail of so many tokens, and no more of a head than what was said first.
-    pub(super) fn by_tokens(survey: &Survey<'_, '_>, tail_tokens: Tokens, first: Tokens) -> Self {
-        let budget = Tail { budget: tail_tokens, ceiling: tail_tokens, messages: 0, least: 0 };
-        let mut bounds = Self::with_tail(survey, 0, tail(survey, &budget, &survey.must_stay()));
-        let said_first = survey.first_prompt().filter(|unit| survey.with_its_message(*unit) <= first);
-        bounds.pinned.extend(said_first.into_iter().flat_map(|unit| survey.of_its_message(unit)));
+    /// Computes the bounds with a tail of `tail_tokens` and no head. The first prompt is pinned if its
+    /// message has at most `first` tokens.
+    pub(super) fn from_tail_tokens(survey: &'s Survey<'t, 'b>, tail_tokens: Tokens, first: Tokens) -> Self {
+        let budget = TailLimits { budget: tail_tokens, ceiling: tail_tokens, protected_messages: 0, min_messages: 0 };
+        let mut bounds = Self::with_tail(survey, 0, tail_start(survey, &budget, &survey.required_turns()));
+        let said_first = survey.first_prompt().filter(|turn| survey.message_tokens(*turn) <= first);
+        bounds.pinned.extend(said_first.into_iter().flat_map(|turn| survey.prompts_of_same_message(turn)));
         bounds
     }
 
-    /// The same with nothing kept for being first, if anything is.
+    /// Returns the same bounds without a head, or `None` if there is no head.
     pub(super) fn without_head(&self) -> Option<Self> {
         (self.middle.start > 0).then(|| Self { middle: 0..self.middle.end, ..self.clone() })
     }
 
-    fn with_tail(survey: &Survey<'_, '_>, head: usize, tail: usize) -> Self {
-        let checkpoint = survey.checkpoint();
-        // Once there is a checkpoint, what was kept before it for being first is no longer new to anybody.
-        let head = if checkpoint.is_some() { 0 } else { head };
-        Self { middle: head..tail.max(head), pinned: survey.must_stay(), checkpoint }
+    fn with_tail(survey: &'s Survey<'t, 'b>, head: usize, tail: usize) -> Self {
+        // The first messages need no protection once there is a checkpoint: an earlier compaction kept them
+        // already.
+        let head = if survey.newest_checkpoint.is_some() { 0 } else { head };
+        Self { survey, middle: head..tail.max(head), pinned: survey.required_turns() }
     }
 
-    /// Makes the tail no longer than that of others.
-    pub(super) fn end_with(&mut self, others: &Self) {
-        self.middle.end = self.middle.end.max(others.middle.end);
+    /// Returns the turns of the middle that may change or be removed.
+    pub(super) fn free_turns(&self) -> impl Iterator<Item = usize> {
+        self.middle.clone().filter(|turn| !self.pinned.contains(turn))
     }
 
-    /// The units of the middle that may change or go.
-    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
-        self.middle.clone().filter(|unit| !self.pinned.contains(unit))
+    /// Whether a turn may be shortened in place. Turns that an earlier compaction left before its checkpoint
+    /// are not changed again.
+    pub(super) fn may_shrink(&self, turn: usize) -> bool {
+        self.middle.contains(&turn) && !self.pinned.contains(&turn) && self.survey.is_after_checkpoint(turn)
     }
 
-    /// Whether a unit may change.
-    pub(super) fn may_change(&self, unit: usize) -> bool {
-        self.middle.contains(&unit) && !self.pinned.contains(&unit)
+    /// Returns the oldest turn that is newer than the last checkpoint and not pinned, even if it is in the tail.
+    pub(super) fn first_after_checkpoint(&self) -> Option<usize> {
+        let mut turns = 0..self.survey.turn_tokens.len();
+        turns.find(|turn| self.survey.is_after_checkpoint(*turn) && !self.pinned.contains(turn))
     }
 
-    /// Whether a unit may be made shorter where it stands: what an earlier checkpoint left before itself is not touched again.
-    pub(super) fn may_shrink(&self, unit: usize) -> bool {
-        self.may_change(unit) && self.is_new(unit)
+    /// Returns the turns to remove if the whole middle is summarized.
+    pub(super) fn turns_to_summarize(&self) -> BTreeSet<usize> {
+        self.complete(self.free_turns().chain(self.survey.newest_checkpoint).collect())
     }
 
-    /// Whether a unit came after the last checkpoint.
-    pub(super) fn is_new(&self, unit: usize) -> bool {
-        self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
-    }
-
-    /// The oldest of so many units that came after the last checkpoint and may go, be it of the tail.
-    pub(super) fn first_new(&self, units: usize) -> Option<usize> {
-        (0..units).find(|unit| self.is_new(*unit) && !self.pinned.contains(unit))
-    }
-
-    /// What goes where all between them is folded.
-    pub(super) fn gone(&self, survey: &Survey<'_, '_>) -> BTreeSet<usize> {
-        let mut gone: BTreeSet<usize> = self.free().chain(self.checkpoint).collect();
-        self.add_orphans(survey, &mut gone);
-        survey.keep_messages_whole(&mut gone);
+    /// Also removes orphaned results after the removed turns, and keeps prompts whose message has another
+    /// prompt that stays.
+    pub(super) fn complete(&self, mut gone: BTreeSet<usize>) -> BTreeSet<usize> {
+        self.add_orphaned_results(&mut gone);
+        self.survey.keep_messages_whole(&mut gone);
         gone
     }
 
-    /// Whether pruning alone could reach the goal, if it left as little as it can of what it may change.
-    pub(super) fn could_be_enough(&self, survey: &Survey<'_, '_>, goal: Tokens) -> bool {
-        let most: Tokens = self.free().map(|unit| survey.prunable(unit)).sum();
-        survey.total - most <= goal
+    /// Whether pruning alone could reach the goal, if every free turn shrank as far as possible.
+    pub(super) fn pruning_could_suffice(&self, goal: Tokens) -> bool {
+        let most: Tokens = self.free_turns().map(|turn| self.survey.max_prunable_tokens(turn)).sum();
+        self.survey.total - most <= goal
     }
 
-    /// Adds to what goes the results without a call that would stand right behind it: not everybody takes them there, and they
-    /// belong to what goes if to anything.
-    pub(super) fn add_orphans(&self, survey: &Survey<'_, '_>, gone: &mut BTreeSet<usize>) {
-        let is_orphan = |unit: &Unit<'_>| match &unit.kind {
-            UnitKind::Step { reply, exchanges } => {
-                reply.is_empty() && exchanges.iter().all(|e| e.status == Status::Orphan)
-            }
-            _ => false,
-        };
-        let behind = gone.last().map_or(survey.units.len(), |last| last + 1);
-        let units = survey.transcript.units.iter().enumerate().skip(behind);
-        let orphans = units.take_while(|(at, unit)| is_orphan(unit) && !self.pinned.contains(at));
-        gone.extend(orphans.map(|(at, _)| at));
+    /// Adds results without a call that would directly follow the removed turns: not every provider accepts
+    /// them there, and they most likely belong to those turns.
+    fn add_orphaned_results(&self, gone: &mut BTreeSet<usize>) {
+        let turns = &self.survey.transcript.turns;
+        let behind = gone.last().map_or(turns.len(), |last| last + 1);
+        let is_orphan = |at: &usize| turns[*at].has_only_orphaned_results() && !self.pinned.contains(at);
+        gone.extend((behind..turns.len()).take_while(is_orphan));
     }
 }
 
-/// The units of the first messages, as far as their steps take no more than so many tokens: a giant result is not kept for being
-/// first.
-fn head(survey: &Survey<'_, '_>, messages: usize, most: Tokens) -> usize {
+/// Returns the end of the head: the turns of the first `messages` messages, while their assistant turns have
+/// at most `most` tokens. So a huge result is not kept just because it is among the first.
+fn head_end(survey: &Survey<'_, '_>, messages: usize, most: Tokens) -> usize {
     let (mut seen, mut tokens) = (0, Tokens::ZERO);
-    let reached = |(at, unit): (usize, &Unit<'_>)| {
+    let reached = |(at, turn): (usize, &Turn<'_>)| {
         let before = seen;
-        seen += unit.owns.len().max(1);
-        if matches!(unit.kind, UnitKind::Step { .. }) {
-            tokens += survey.units[at];
+        seen += turn.owned_elements.len().max(1);
+        if matches!(turn.kind, TurnKind::Assistant { .. }) {
+            tokens += survey.turn_tokens[at];
         }
         before >= messages || tokens > most
     };
-    survey.transcript.units.iter().enumerate().position(reached).unwrap_or(survey.transcript.units.len())
+    survey.transcript.turns.iter().enumerate().position(reached).unwrap_or(survey.transcript.turns.len())
 }
 
-/// How far the tail reaches back.
-struct Tail {
+/// The limits of the tail.
+struct TailLimits {
     budget: Tokens,
-    /// A unit that begins within the budget may reach up to here.
+    /// The largest tail in tokens: a turn that begins within the budget may extend the tail to this size.
     ceiling: Tokens,
-    /// This many messages stay up to the ceiling,
-    messages: usize,
-    /// and this many whatever they cost.
-    least: usize,
+    /// The number of newest messages that stay if they fit under the ceiling.
+    protected_messages: usize,
+    /// The number of newest messages that stay whatever their size.
+    min_messages: usize,
 }
 
-impl Tail {
-    fn of(policy: &Policy) -> Self {
+impl TailLimits {
+    fn from_policy(policy: &Policy) -> Self {
         let (budget, ceiling) = (policy.tail, policy.tail_ceiling);
-        Self { budget, ceiling, messages: policy.protect_last, least: policy.protect_least }
+        Self { budget, ceiling, protected_messages: policy.protect_last, min_messages: policy.protect_min }
     }
 }
 
-/// The first unit of the tail. What is paid for elsewhere costs it nothing.
-fn tail(survey: &Survey<'_, '_>, tail: &Tail, paid: &BTreeSet<usize>) -> usize {
+/// Returns the first turn of the tail. Turns in `paid` do not count against the budget.
+fn tail_start(survey: &Survey<'_, '_>, tail: &TailLimits, uncounted_turns: &BTreeSet<usize>) -> usize {
     let (mut tokens, mut messages) = (Tokens::ZERO, 0);
-    let mut start = survey.units.len();
-    for (index, unit) in survey.transcript.units.iter().enumerate().rev() {
-        let with = if paid.contains(&index) { tokens } else { tokens + survey.units[index] };
-        let wanted = tokens < tail.budget || messages < tail.messages;
-        let is_checkpoint = matches!(unit.kind, UnitKind::Checkpoint(_));
-        if is_checkpoint || (!(wanted && with <= tail.ceiling) && messages >= tail.least) {
+    let mut start = survey.turn_tokens.len();
+    for (index, turn) in survey.transcript.turns.iter().enumerate().rev() {
+        let tokens_with_turn =
+            if uncounted_turns.contains(&index) { tokens } else { tokens + survey.turn_tokens[index] };
+        let wanted = tokens < tail.budget || messages < tail.protected_messages;
+        let is_checkpoint = matches!(turn.kind, TurnKind::Checkpoint(_));
+        if is_checkpoint || (!(wanted && tokens_with_turn <= tail.ceiling) && messages >= tail.min_messages) {
             break;
         }
-        tokens = with;
-        messages += unit.owns.len().max(1);
+        tokens = tokens_with_turn;
+        messages += turn.owned_elements.len().max(1);
         start = index;
     }
     start

@@ -1,40 +1,40 @@
-//! The compressor: what is old becomes short where it stands, and if that is not enough a checkpoint takes its place.
+//! The engine `compressor`: it shortens old turns in place and, if that is not enough, replaces them with a
+//! checkpoint.
 //!
 //! ```text
 //! system │ head │ ········ middle ········ │ tail          before
-//! system │ head │ digested middle          │ tail          after pruning, if that is enough
+//! system │ head │ shortened middle         │ tail          after pruning, if that is enough
 //! system │ head │ checkpoint               │ tail          if it is not
-//! system │ said first │ checkpoint │ digested │ tail       if a size was asked for: the newest fills what is left of it
+//! system │ first prompt │ checkpoint │ shortened │ tail    if a size was requested: newest turns fill the rest
 //! ```
 //!
-//! Evidence is read from the whole blocks, whatever was pruned, and only if something is folded. The newest message of the user and the system prompt are the same
-//! bytes as before; so is the last step, unless its results alone are too large.
+//! Evidence is read from the original blocks, and only if turns are summarized. The system prompt and the
+//! newest user message keep their exact bytes. So does the last assistant turn, unless its results alone are
+//! too large.
 
 use std::collections::BTreeSet;
 
-use super::ask;
+use super::begin::compact_if_triggered;
 use super::bounds::Bounds;
-use super::draft::{Draft, InPlace, Length};
-use super::engine::{Due, Engine, Source};
-use super::fit::{self, Aim};
-use super::fold;
-use super::look;
-use super::ours::Ours;
-use super::settle::{Occasion, finished, settle, unchanged};
+use super::checkpoint_draft;
+use super::draft::{DigestLength, Draft, Replacement};
+use super::engine::{Engine, EngineSource, PlanInput};
+use super::finalize::{PlanContext, complete_report, finalize};
+use super::fit_to_size::{self, SizeLimit};
+use super::observe;
+use super::summary_job;
 use super::survey::Survey;
-use super::work::{Past, Work, prune};
-use super::{Outcome, Plan, Wish};
-use crate::check::check;
+use super::workspace::{EarlierActions, Workspace, prune};
+use super::{Advice, CompactedRequest, Plan};
+use crate::block_cache::BlockCache;
 use crate::config::EngineName;
-use crate::known::Known;
 use crate::meter::Meter;
 use crate::policy::Policy;
-use crate::redact::Redactor;
-use crate::summary::Ask;
-use crate::transcript::{ElementId, Transcript, Unit};
-use crate::{Refused, Tokens};
+use crate::summary::SummaryJob;
+use crate::transcript::{ElementId, Transcript, Turn};
+use crate::{RewriteError, Tokens};
 
-/// The engine that prunes what is old and folds it into a checkpoint.
+/// The engine that shortens old turns and summarizes them into a checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Compressor;
 
@@ -43,232 +43,213 @@ impl Engine for Compressor {
         EngineName::COMPRESSOR
     }
 
-    fn about(&self) -> &'static str {
-        "shortens what is old and, if that is not enough, folds it into a checkpoint; the default"
+    fn description(&self) -> &'static str {
+        "shortens what is old and, if that is not enough, summarizes it into a checkpoint; the default"
     }
 
-    fn source(&self) -> Source {
-        Source::BuiltIn
+    fn source(&self) -> EngineSource {
+        EngineSource::BuiltIn
     }
 
-    fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-        look::look(Meter::of(&policy.model), known, transcript)
+    fn observe(&self, policy: &Policy, cache: &mut BlockCache, transcript: &Transcript<'_>) -> Tokens {
+        observe::observe(Meter::for_model(&policy.model), cache, transcript)
     }
 
-    fn would_ask(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Option<Ask> {
-        ask::ask(Past::Carried, policy, wish, known, transcript)
+    fn summary_job(&self, input: PlanInput<'_, '_>) -> Option<SummaryJob> {
+        summary_job::build_summary_job(EarlierActions::Repeated, input)
     }
 
-    fn compact(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Result<Plan, Refused> {
-        compact(self, Past::Carried, policy, wish, known, transcript)
+    fn compact(&self, input: PlanInput<'_, '_>) -> Result<Plan, RewriteError> {
+        compact(self, EarlierActions::Repeated, input)
     }
 }
 
-/// One compaction by an engine that prunes and folds, whatever becomes of the past.
+/// Runs one compaction for an engine that prunes and summarizes; `earlier_actions` tells what becomes of
+/// the actions in the previous checkpoint.
 pub(super) fn compact(
     engine: &dyn Engine,
-    past: Past,
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    let ours = Ours::of(policy, wish, transcript);
-    let survey = &Survey::new(policy, wish, known, &ours);
-    wish.go_on()?;
-    let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(engine, survey, reason))));
-    let occasion = match engine.due(policy, wish, &survey.load()) {
-        Due::Now(reason) => occasion(engine, survey, reason),
-        Due::NotYet(reason) => return leave(reason),
-    };
-    let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
-    let mut work = Work::new(survey, &occasion, past, known, &mut redactor);
-    let outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),
-        None => by_policy(&mut work),
-    };
-    let Some(outcome) = outcome? else { return leave(protected(survey, occasion.floor)) };
-    wish.go_on()?;
-    let Some(rule) = newly_broken(&outcome, policy, transcript) else {
-        return Ok(Plan::Ready(finished(outcome, survey, known)?));
-    };
-    match in_place(&mut work, rule)? {
-        Some(second_best) => Ok(Plan::Ready(finished(second_best, survey, known)?)),
-        None => leave(format!(
-            "what came out would break rule {rule}, which the request keeps; it stays as it is"
-        )),
-    }
+    earlier_actions: EarlierActions,
+    input: PlanInput<'_, '_>,
+) -> Result<Plan, RewriteError> {
+    compact_if_triggered(engine, input, plan_context, |survey, context, cache| {
+        let survey = &survey;
+        let mut work = Workspace::new(survey, &context, earlier_actions, cache);
+        let compacted = match survey.options.to_tokens {
+            Some(wanted) => fit_to_size::fit_to_size(&mut work, SizeLimit::Requested(wanted)),
+            None => compact_by_policy(&mut work),
+        };
+        let Some(compacted) = compacted? else {
+            let (reason, advice) = explain_nothing_to_compact(survey, context.smallest_result);
+            let mut plan = context.unchanged(survey, reason);
+            plan.report_mut().advice = advice;
+            return Ok(plan);
+        };
+        survey.options.check_cancelled()?;
+        let Some(rule) = newly_broken_rule(&compacted, survey) else {
+            return Ok(Plan::Ready(complete_report(compacted, survey, cache)?));
+        };
+        if let Some(second_best) = shorten_in_place(&mut work, rule)? {
+            return Ok(Plan::Ready(complete_report(second_best, survey, cache)?));
+        }
+        let reason =
+            format!("the result would break rule {rule}, which the request keeps; the request stays unchanged");
+        Ok(context.unchanged(survey, reason))
+    })
 }
 
-/// Why nothing can be folded or shortened: what protects all of it, and what would change that.
-fn protected(survey: &Survey<'_, '_>, floor: Tokens) -> String {
-    let since = if survey.checkpoint().is_some() { " since the checkpoint" } else { "" };
-    let opening = format!("nothing to fold or shorten{since}");
-    let stays = survey.must_stay();
-    if survey.wish.to_tokens.is_some() || (0..survey.units.len()).all(|unit| stays.contains(&unit)) {
-        return format!(
-            "{opening}: the system prompt, the tools, the newest message and the last step always stay ({floor} tokens with a \
-             handover)"
-        );
+/// Explains why nothing can be summarized or shortened: which settings protect the messages, and which
+/// options would change that.
+fn explain_nothing_to_compact(survey: &Survey<'_, '_>, smallest_result: Tokens) -> (String, Option<Advice>) {
+    let since = if survey.newest_checkpoint.is_some() { " since the checkpoint" } else { "" };
+    let opening = format!("nothing to summarize or shorten{since}");
+    let stays = survey.required_turns();
+    if survey.options.to_tokens.is_some() || (0..survey.turn_tokens.len()).all(|turn| stays.contains(&turn)) {
+        let always = "the system prompt, the tools, the newest message and the last turn always stay";
+        return (format!("{opening}: {always} ({smallest_result} tokens with a checkpoint)"), None);
     }
-    let bounds = Bounds::by_policy(survey);
-    let goal = survey.policy.goal;
-    if bounds.free().any(|unit| bounds.is_new(unit)) && survey.total <= goal {
-        return format!(
-            "nothing to shorten{since}, and nothing is folded at or under the goal of {goal} tokens, half the threshold; \
-             --to-tokens N or --keep-from MESSAGE folds all the same"
-        );
+    let bounds = Bounds::from_policy(survey);
+    let goal = survey.policy.prune_goal;
+    if bounds.free_turns().any(|turn| survey.is_after_checkpoint(turn)) && survey.total <= goal {
+        let goal = format!("the goal of {goal} tokens, half the threshold");
+        let reason = format!("nothing to shorten{since}, and nothing is summarized at or under {goal}");
+        return (reason, Some(Advice::RequestSizeOrKeptPart));
     }
-    let messages = |units: &[Unit<'_>]| units.iter().map(|unit| unit.owns.len()).sum::<usize>();
-    let units = &survey.transcript.units;
-    let kept = bounds.middle.clone().filter(|unit| survey.kept.contains(*unit)).count();
+    let messages = |turns: &[Turn<'_>]| turns.iter().map(|turn| turn.owned_elements.len()).sum::<usize>();
+    let turns = &survey.transcript.turns;
+    let kept = bounds.middle.clone().filter(|turn| survey.user_protected.contains(*turn)).count();
     let parts = [
-        (messages(&units[..bounds.middle.start]), "at the head (--protect-first)"),
-        (kept, "by keep_tools, keep_last_users, <keep> or --keep-from"),
-        (messages(&units[bounds.middle.end..]), "at the end (--protect-last, --target-ratio)"),
+        (messages(&turns[..bounds.middle.start]), "at the head (protect_first_n)"),
+        (kept, "by keep_tools, keep_last_users, <keep> or a chosen message"),
+        (messages(&turns[bounds.middle.end..]), "at the end (protect_last_n, target_ratio)"),
     ];
     let named = parts.iter().filter(|(count, _)| *count > 0);
     let named: Vec<String> = named.map(|(count, by)| format!("{count} {by}")).collect();
-    format!("{opening}: messages are protected, {}; --to-tokens N goes below that", named.join(", "))
+    (format!("{opening}: messages are protected, {}", named.join(", ")), Some(Advice::RequestSize))
 }
 
-/// What a compaction of this engine is to come to.
-fn occasion(engine: &dyn Engine, survey: &Survey<'_, '_>, reason: String) -> Occasion {
-    let (engine, target) = (engine.name(), survey.wish.to_tokens.unwrap_or(survey.policy.goal));
-    Occasion { engine, reason, target, floor: fit::floor(survey), zone: None }
+/// Returns the target and the minimum size for a compaction by this engine.
+pub(super) fn plan_context(engine: &dyn Engine, survey: &Survey<'_, '_>, reason: String) -> PlanContext {
+    let (engine, target) = (engine.name(), survey.options.to_tokens.unwrap_or(survey.policy.prune_goal));
+    PlanContext { engine, reason, target, smallest_result: fit_to_size::minimum_with_checkpoint(survey), zone: None }
 }
 
-/// A rule that a rewritten body breaks and the original did not: what nobody thought of is not to end in a refusal.
+/// Returns a rule that the rewritten body breaks and the original does not. This is the last check, so that
+/// an unforeseen case does not end in a refusal by the provider.
 ///
-/// A text in place of another breaks no rule. What is wrong in another field than the list of messages, or behind the first
-/// message that is the same in both, is wrong in both; the first itself may break a rule through its new neighbour. Only if
-/// more is wrong, the original is judged, which may be a hundred times larger.
-pub(super) fn newly_broken(
-    outcome: &Outcome,
-    policy: &Policy,
-    transcript: &Transcript<'_>,
-) -> Option<&'static str> {
-    if outcome.ledger.only_changes_texts() {
+/// Replacing one text by another breaks no rule. An error outside the list of messages, or after the first
+/// message of the unchanged tail, exists in both bodies; only that first message may break a rule because of
+/// its new neighbour. The original, which may be a hundred times larger, is checked only if other errors
+/// remain.
+pub(super) fn newly_broken_rule(compacted: &CompactedRequest, survey: &Survey<'_, '_>) -> Option<&'static str> {
+    if compacted.ledger.only_changes_texts() {
         return None;
     }
-    let target = policy.model.target(transcript.dialect);
-    let mut after = check(&outcome.body, transcript.dialect, &target);
-    let same_end = outcome.report.messages.after.saturating_sub(unchanged_at_the_end(outcome, transcript));
-    let is_the_same = |at: &str| {
-        // A bare list of messages has no field before the index.
-        let mut path = at.split('/').skip(1).skip_while(|field| *field == transcript.dialect.list());
-        path.next().is_some_and(|next| next.parse().map_or(true, |message: usize| message > same_end))
+    let transcript = survey.transcript;
+    let mut violations = survey.check(&compacted.body);
+    let first_tail_message =
+        compacted.report.messages.after.saturating_sub(count_unchanged_tail_messages(compacted, transcript));
+    let is_in_unchanged_tail = |at: &str| {
+        // In a bare list of messages, no field name precedes the index.
+        let mut path = at.split('/').skip(1).skip_while(|field| *field == transcript.api_format.messages_field());
+        path.next().is_some_and(|next| next.parse().map_or(true, |message: usize| message > first_tail_message))
     };
-    after.retain(|violation| !is_the_same(&violation.at));
-    if after.is_empty() {
-        return None;
-    }
-    let before: BTreeSet<&str> =
-        check(transcript.body, transcript.dialect, &target).iter().map(|violation| violation.rule).collect();
-    after.iter().map(|violation| violation.rule).find(|rule| !before.contains(rule))
+    violations.retain(|violation| !is_in_unchanged_tail(&violation.at));
+    violations.iter().map(|violation| violation.rule).find(|rule| !survey.already_breaks(rule))
 }
 
-/// How many messages stand, byte for byte, behind all that was changed.
-fn unchanged_at_the_end(outcome: &Outcome, transcript: &Transcript<'_>) -> usize {
-    let Some(array) = transcript.messages else { return 0 };
-    let end = outcome.rewrite.splices().last().map_or(0, |splice| splice.at.end);
-    let stands = |index: &usize| transcript.span_of(ElementId { array, index: *index as u32 }).start >= end;
-    (0..transcript.message_count()).rev().take_while(stands).count()
+/// Counts the messages after the last change, which are the same byte for byte.
+fn count_unchanged_tail_messages(compacted: &CompactedRequest, transcript: &Transcript<'_>) -> usize {
+    let Some(array) = transcript.message_array else { return 0 };
+    let end = compacted.rewrite.splices().last().map_or(0, |splice| splice.at.end);
+    let is_after_last_change =
+        |index: &usize| transcript.span_of(ElementId { array, index: *index as u32 }).start >= end;
+    (0..transcript.message_count()).rev().take_while(is_after_last_change).count()
 }
 
-/// The second best, where folding would break a rule: nothing goes, and what may be shorter is. Where the window is too small
-/// for that, results become lines.
-fn in_place(work: &mut Work<'_, '_, '_>, rule: &str) -> Result<Option<Outcome>, Refused> {
+/// Shortens blocks and removes nothing: the fallback if summarizing would break a rule. If the window is too
+/// small for that, results become single lines.
+fn shorten_in_place(work: &mut Workspace<'_, '_, '_>, rule: &str) -> Result<Option<CompactedRequest>, RewriteError> {
     let survey = work.survey;
-    let bounds = Bounds::by_policy(survey);
+    let bounds = Bounds::from_policy(survey);
     let mut draft = Draft::new(survey);
-    prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    if draft.total > survey.too_large() {
-        let stays = survey.must_stay();
-        for result in
-            (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
+    prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn));
+    if draft.total > survey.max_compacted_tokens() {
+        let stays = survey.required_turns();
+        for result in (0..survey.turn_tokens.len())
+            .filter(|turn| !stays.contains(turn))
+            .flat_map(|turn| survey.editable_results(turn))
         {
-            draft.shrink(result, Length::Line);
+            draft.shorten_result(result, DigestLength::OneLine);
         }
     }
     draft.notes.push(format!(
-        "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
+        "a summary would have broken rule {rule}, which the request keeps, so blocks are only shortened"
     ));
-    let outcome = settle(&draft, work.occasion, work.known)?;
-    Ok(outcome.filter(|outcome| newly_broken(outcome, survey.policy, survey.transcript).is_none()))
+    let outcome = finalize(&draft, work.context, work.block_cache)?;
+    Ok(outcome.filter(|outcome| newly_broken_rule(outcome, survey).is_none()))
 }
 
-/// A compaction by the policy's own budgets.
-fn by_policy(work: &mut Work<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
-    let too_large = work.survey.too_large();
-    let bounds = Bounds::by_policy(work.survey);
-    // What the next compaction would not keep for being first is not kept now, if there is no room for it.
+/// Compacts within the budgets of the policy.
+fn compact_by_policy(work: &mut Workspace<'_, '_, '_>) -> Result<Option<CompactedRequest>, RewriteError> {
+    let too_large = work.survey.max_compacted_tokens();
+    let bounds = Bounds::from_policy(work.survey);
+    // If there is no room for the head, drop its protection now: the next compaction would drop it anyway.
     let headless = bounds.without_head();
     for bounds in [Some(bounds), headless].into_iter().flatten() {
-        let draft = within_bounds(work, &bounds);
+        let draft = draft_within_bounds(work, &bounds);
         let size =
-            draft.total + draft.in_place.folding().map_or(Tokens::ZERO, |folding| folding.report.tokens);
+            draft.total + draft.replacement.checkpoint().map_or(Tokens::ZERO, |checkpoint| checkpoint.report.tokens);
         if size > too_large {
             continue;
         }
         if draft.is_empty() {
             return Ok(None);
         }
-        match settle(&draft, work.occasion, work.known)? {
+        match finalize(&draft, work.context, work.block_cache)? {
             Some(outcome) if outcome.report.tokens.after > too_large => {}
             outcome => return Ok(outcome),
         }
     }
-    fit::fit(work, Aim::Window(too_large))
+    fit_to_size::fit_to_size(work, SizeLimit::Window(too_large))
 }
 
-/// What a compaction between these bounds comes to: pruned if that is enough, else folded.
-fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Draft<'s, 't, 'b> {
-    let goal = work.occasion.target;
-    let mut draft = Draft::new(work.survey);
-    let gone = bounds.gone(work.survey);
-    let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
-    // Who chose from where on all is kept wants the rest folded, however small it is.
-    let try_pruning = work.survey.wish.keep_from.is_none() && bounds.could_be_enough(work.survey, goal);
+/// Drafts a compaction within these bounds: pruned if that is enough, else summarized.
+fn draft_within_bounds<'s, 't, 'b>(work: &mut Workspace<'s, 't, 'b>, bounds: &Bounds<'_, '_, '_>) -> Draft<'s, 't, 'b> {
+    let (survey, goal) = (work.survey, work.context.target);
+    let mut draft = Draft::new(survey);
+    let gone = bounds.turns_to_summarize();
+    let has_new = bounds.free_turns().any(|turn| survey.is_after_checkpoint(turn) && gone.contains(&turn));
+    // A caller who chose the first message to keep wants the rest summarized, however small it is. A model's summary
+    // says more than short forms of old results do.
+    let try_pruning = survey.options.keep_from.is_none()
+        && bounds.pruning_could_suffice(goal)
+        && !(has_new && checkpoint_draft::has_usable_summary(work, &gone));
     if try_pruning {
-        prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
+        prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn));
         if draft.total <= goal {
             return draft;
         }
     }
     match checkpoint_budget(work, &gone).filter(|_| has_new) {
         Some(budget) => {
-            draft = Draft::new(work.survey);
-            for unit in &gone {
-                draft.take_out(*unit);
+            draft = Draft::new(survey);
+            for turn in &gone {
+                draft.remove_turn(*turn);
             }
-            draft.in_place = InPlace::Checkpoint(fold::within(work, &gone, budget));
+            draft.replacement = Replacement::Checkpoint(checkpoint_draft::write_within(work, &gone, budget));
         }
         None if try_pruning => {}
-        None => prune(work, &mut draft, &|unit| bounds.may_shrink(unit)),
+        None => prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn)),
     }
     draft
 }
 
-/// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
-/// of so little would have no room for them.
-pub(super) fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
-    let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-    let budget = work.survey.policy.checkpoint.tokens(replaced);
-    let most = fold::largest(work.past, replaced).max(fold::summary(work.survey));
-    let budget = budget.min(most).max(fold::needed(work, gone));
+/// Returns the token budget for a checkpoint of these turns, or `None` if a checkpoint would save nothing.
+/// The budget always has room for the user's rules, even if a share of so few tokens would not.
+pub(super) fn checkpoint_budget(work: &mut Workspace<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
+    let replaced: Tokens = gone.iter().map(|turn| work.survey.turn_tokens[*turn]).sum();
+    let budget = work.survey.policy.checkpoint.for_replaced(replaced);
+    let budget = budget.max(checkpoint_draft::required_tokens(work, gone));
     (budget < replaced).then_some(budget)
 }
 
@@ -276,13 +257,15 @@ pub(super) fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usi
 mod tests {
     use serde_json::json;
 
+    use super::super::own_checkpoint::VerifiedTranscript;
     use super::*;
+    use crate::plan::CompactOptions;
     use crate::policy::Config;
     use crate::wire;
 
-    /// No transcript is known whose folding breaks a rule; so what is done then is tried by itself.
+    // No known transcript breaks a rule when it is summarized, so this test calls the fallback directly.
     #[test]
-    fn where_folding_would_break_a_rule_results_are_made_shorter_in_place() {
+    fn results_are_shortened_in_place_if_summarizing_would_break_a_rule() {
         let call = |id: &str| {
             let function = json!({"name": "read", "arguments": "{}"});
             json!({"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]})
@@ -298,16 +281,15 @@ mod tests {
         let body = body.to_string();
         let (transcript, _) = wire::parse(None, &body).unwrap();
         let stated = json!({"window": 16_000, "input_limit": null});
-        let model = crate::models::find("gpt-5").with(stated.as_object().unwrap()).unwrap();
+        let model = crate::models::find("gpt-5").with_stated_facts(stated.as_object().unwrap()).unwrap();
         let policy = Policy::new(&Config::default(), &model).unwrap().0;
-        let wish = Wish { force: true, ..Wish::default() };
-        let (mut known, mut redactor) =
-            (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
-        let ours = Ours::of(&policy, &wish, &transcript);
-        let survey = Survey::new(&policy, &wish, &mut known, &ours);
-        let occasion = occasion(&Compressor, &survey, "asked for".to_owned());
-        let mut work = Work::new(&survey, &occasion, Past::Carried, &mut known, &mut redactor);
-        let outcome = in_place(&mut work, "X1").unwrap().unwrap();
+        let options = CompactOptions { force: true, ..CompactOptions::default() };
+        let mut cache = BlockCache::default();
+        let verified = VerifiedTranscript::new(&policy, &options, &transcript);
+        let survey = Survey::new(&policy, &options, &mut cache, &verified);
+        let context = plan_context(&Compressor, &survey, "asked for".to_owned());
+        let mut work = Workspace::new(&survey, &context, EarlierActions::Repeated, &mut cache);
+        let outcome = shorten_in_place(&mut work, "X1").unwrap().unwrap();
         let report = outcome.report;
         assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);
         assert_eq!((report.units.summarized, report.units.dropped, report.messages.after), (0, 0, 7));

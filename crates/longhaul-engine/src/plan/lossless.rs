@@ -1,25 +1,27 @@
-//! The engine that keeps an overview of all of a session, however long: the compressor with a tree of pages behind its checkpoint.
+//! The engine `lossless`: the compressor with a tree of pages behind its checkpoint, which gives an overview
+//! of the whole session, however long it is.
 //!
 //! ```text
-//! system │ head │ checkpoint: what holds, earlier work by its nodes, the newest stretch │ tail
-//!                                           └─▶ page ─▶ page ─▶ the blocks themselves
+//! system │ head │ checkpoint: rules and state, entries for earlier work, the newest actions │ tail
+//!                                           └─▶ page ─▶ page ─▶ the original blocks
 //! ```
 //!
-//! What the compressor would drop from one checkpoint to the next stands in pages that the host keeps under their handles. Where
-//! nothing is kept there are no handles; the nodes then say what was done, and that is all there is of it.
+//! The pages contain what the compressor would drop from one checkpoint to the next. The host stores them
+//! under their recall IDs. If nothing is stored, there are no recall IDs, and the entries are all that
+//! remains of earlier work.
 
 use super::compressor::compact;
-use super::engine::{Engine, Source};
-use super::work::Past;
-use super::{Compressor, Plan, Wish, ask};
+use super::engine::{Engine, EngineSource};
+use super::workspace::EarlierActions;
+use super::{Compressor, Plan, PlanInput, summary_job};
+use crate::block_cache::BlockCache;
 use crate::config::EngineName;
-use crate::known::Known;
 use crate::policy::Policy;
-use crate::summary::Ask;
+use crate::summary::SummaryJob;
 use crate::transcript::Transcript;
-use crate::{Refused, Tokens};
+use crate::{RewriteError, Tokens};
 
-/// The engine that folds what is old into a tree of pages.
+/// The engine that summarizes old turns into a tree of pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Lossless;
 
@@ -28,35 +30,23 @@ impl Engine for Lossless {
         EngineName::LOSSLESS
     }
 
-    fn about(&self) -> &'static str {
-        "folds like the compressor and keeps an overview of all that went before, page by page, each with its handle"
+    fn description(&self) -> &'static str {
+        "summarizes like the compressor, and keeps an overview of all earlier work in pages, each with a recall ID"
     }
 
-    fn source(&self) -> Source {
-        Source::BuiltIn
+    fn source(&self) -> EngineSource {
+        EngineSource::BuiltIn
     }
 
-    fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-        Compressor.look(policy, known, transcript)
+    fn observe(&self, policy: &Policy, cache: &mut BlockCache, transcript: &Transcript<'_>) -> Tokens {
+        Compressor.observe(policy, cache, transcript)
     }
 
-    fn would_ask(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Option<Ask> {
-        ask::ask(Past::Paged, policy, wish, known, transcript)
+    fn summary_job(&self, input: PlanInput<'_, '_>) -> Option<SummaryJob> {
+        summary_job::build_summary_job(EarlierActions::Paged, input)
     }
 
-    fn compact(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Result<Plan, Refused> {
-        compact(self, Past::Paged, policy, wish, known, transcript)
+    fn compact(&self, input: PlanInput<'_, '_>) -> Result<Plan, RewriteError> {
+        compact(self, EarlierActions::Paged, input)
     }
 }

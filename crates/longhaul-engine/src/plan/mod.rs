@@ -1,242 +1,271 @@
-//! Whether and how a transcript is made smaller.
+//! Decides whether and how to compact a transcript.
 //!
 //! ```text
-//! transcript ──survey──▶ what stands where, in tokens ──engine──▶ a draft ──settle──▶ ledger, rewrite, report
+//! transcript ──survey──▶ tokens of each turn ──engine──▶ Draft ──finalize──▶ ledger, rewrite, report
 //! ```
 //!
-//! A plan is a value: nothing is changed until its rewrite is applied, and the report says what that will have done.
+//! A plan is a value: nothing changes until somebody applies its rewrite. The report describes the result in
+//! advance.
 //!
-//! It may use `ledger`, `checkpoint` and what is below them.
+//! This module may use `ledger`, `checkpoint` and the modules below them.
 
-mod ask;
+mod begin;
 mod bounds;
+mod checkpoint_draft;
 mod compressor;
 mod draft;
 mod engine;
-mod engines;
-mod fit;
-mod fold;
-mod keep;
-mod ladder;
-mod leaf;
-mod look;
+mod escalation;
+mod finalize;
+mod fit_to_size;
 mod lossless;
-mod ours;
+mod observe;
+mod own_checkpoint;
+mod page;
 mod proposal;
+mod proposal_input;
+mod protected_turns;
+mod registry;
 mod repair;
 mod report;
 mod sacred_zone;
-mod settle;
-mod shown;
+mod summary_job;
 mod survey;
-mod work;
+mod workspace;
 
 pub use report::{
-    BlockReport, CheckpointReport, CostReport, EvidenceReport, Fate, Pair, Report, Restart, Rung,
-    StateReport, Step, TokensReport, Trigger, UnitsReport, What, WrittenBy, ZoneReport,
+    Advice, BeforeAfter, BlockReport, CheckpointReport, CompactionReport, ContentKind, CostReport, EscalationAction,
+    EscalationStep, EvidenceReport, Fate, SUMMARIZED_REASON, SessionRestart, StateReport, TokensReport, Trigger,
+    TurnsReport, WrittenBy, ZoneReport,
 };
 
 pub use compressor::Compressor;
-pub use engine::{Due, Engine, Load, Source};
-pub use engines::Engines;
+pub use engine::{Engine, EngineSource, PlanInput, RequestSize, TriggerDecision};
 pub use lossless::Lossless;
-pub use proposal::{Proposal, Shorter, by_proposal};
+pub use proposal::{Proposal, ShorterText, compact_by_proposal};
+pub use proposal_input::{InputBlock, InputMessage, ProposalInput};
+pub use registry::EngineRegistry;
 pub use sacred_zone::SacredZone;
-pub use shown::{Message, Shown, ShownBlock};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::known::Known;
+use crate::block_cache::BlockCache;
+use crate::checkpoint::Weights;
 use crate::ledger::Ledger;
 use crate::policy::Policy;
-use crate::redact::{Redacted, Rules, SessionKey};
-use crate::summary::Answer;
-use crate::texts::keyed;
+use crate::redact::{Redacted, Redactor, Rules, SessionKey};
+use crate::summary::ModelSummary;
+use crate::texts::keyed_id;
 use crate::transcript::{Block, Transcript};
-use crate::{Refused, Rewrite, Stop, Tokens};
+use crate::{CancelFlag, Rewrite, RewriteError, Tokens};
 
-/// Whether what is removed is kept somewhere.
+/// Whether somebody stores the original text of the blocks that a compaction removes or shortens.
 #[derive(Debug, Clone, Default)]
-pub enum Keep {
-    /// Nowhere: what is removed is lost, and said to be.
+pub enum Originals {
+    /// Nobody stores them: the report counts removed blocks as lost, and no text mentions a recall ID.
     #[default]
-    Nothing,
-    /// The caller keeps the originals under these handles.
-    Originals(Handles),
+    Discarded,
+    /// The caller stores the originals under these recall IDs.
+    Stored(RecallIds),
 }
 
-impl Keep {
-    /// The key of the handles, where there are any.
+impl Originals {
+    fn recall_ids(&self) -> Option<&RecallIds> {
+        match self {
+            Self::Stored(recall_ids) => Some(recall_ids),
+            Self::Discarded => None,
+        }
+    }
+
+    /// Returns the key that recall IDs are made with.
     fn key(&self) -> Option<&SessionKey> {
-        match self {
-            Self::Originals(handles) => Some(&handles.key),
-            Self::Nothing => None,
-        }
+        self.recall_ids().map(|recall_ids| &recall_ids.key)
     }
 
-    /// The handle of a text, where there is one.
-    fn handle(&self, text: &str) -> Option<String> {
-        match self {
-            Self::Originals(handles) => Some(handles.of(text)),
-            Self::Nothing => None,
-        }
+    /// Returns the recall ID of a text, if originals are stored.
+    fn recall_id(&self, text: &str) -> Option<String> {
+        self.recall_ids().map(|recall_ids| recall_ids.for_text(text))
     }
 }
 
-/// What fetches the texts of a session again: the same text has the same handle, and nobody can make one without the key.
+/// Makes the recall IDs of a session: equal texts have equal IDs, and nobody can make an ID without the key.
 #[derive(Debug, Clone)]
-pub struct Handles {
+pub struct RecallIds {
     key: SessionKey,
-    /// Texts that an earlier compaction put in the place of others, with the handles of those.
-    stand_for: BTreeMap<String, String>,
+    /// Texts that an earlier compaction put in place of others, each with the recall ID of the text that it
+    /// replaced.
+    replacements: BTreeMap<String, String>,
 }
 
-impl Handles {
-    /// Those that this key gives.
+impl RecallIds {
+    /// Creates the recall IDs of the session with this key.
     #[must_use]
     pub fn new(key: SessionKey) -> Self {
-        Self { key, stand_for: BTreeMap::new() }
+        Self { key, replacements: BTreeMap::new() }
     }
 
-    /// The handle of a text, or of the original in whose place it stands.
+    /// Returns the recall ID of a text. A text that replaced another has the ID of the original.
     #[must_use]
-    pub fn of(&self, text: &str) -> String {
-        self.stand_for.get(text).cloned().unwrap_or_else(|| keyed(&self.key, text))
+    pub fn for_text(&self, text: &str) -> String {
+        self.replacements.get(text).cloned().unwrap_or_else(|| keyed_id(&self.key, text))
     }
 
-    /// The handle of a block: of its text, or where it has none, of all its bytes.
+    /// Returns the recall ID of a block: that of its text, or of all its bytes if it has no text.
     #[must_use]
-    pub fn of_block(&self, block: &Block<'_>) -> String {
-        self.of(&if block.text.is_some() { block.text() } else { block.raw().into() })
+    pub fn for_block(&self, block: &Block<'_>) -> String {
+        self.for_text(&if block.text.is_some() { block.text() } else { block.raw().into() })
     }
 
-    /// Whether a text only stands for another, whose original was kept before.
-    fn is_stand_in(&self, text: &str) -> bool {
-        self.stand_for.contains_key(text)
+    /// Whether an earlier compaction wrote this text, so that its original is stored already.
+    fn is_replacement(&self, text: &str) -> bool {
+        self.replacements.contains_key(text)
     }
 
-    /// The same for what a ledger leaves of a transcript: a shortened text that is shortened again, or folded, leads to its original.
-    fn after(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
-        let texts = ledger
-            .texts()
-            .filter_map(|(at, text)| Some((text.to_owned(), self.of_block(transcript.block(at)?))));
-        let stand_for = texts.chain(self.stand_for.clone()).collect();
-        Self { key: self.key.clone(), stand_for }
+    /// Returns the recall IDs for the transcript that a ledger leaves: a shortened text leads to its original
+    /// if it is shortened again or summarized.
+    fn after_replay(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
+        let texts =
+            ledger.texts().filter_map(|(at, text)| Some((text.to_owned(), self.for_block(transcript.block(at)?))));
+        let replacements = texts.chain(self.replacements.clone()).collect();
+        Self { key: self.key.clone(), replacements }
     }
 }
 
 /// A block as it was before it was removed or shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
-    /// What fetches it.
-    pub handle: String,
-    /// The index of its message.
-    pub at: usize,
-    /// What it was.
-    pub what: What,
-    /// The tool that it has to do with.
+    /// The recall ID under which the caller stores it.
+    pub recall_id: String,
+    /// The index of the message that contained it, in the request after earlier decisions were replayed.
+    pub message: usize,
+    /// The kind of its content.
+    pub kind: ContentKind,
+    /// The tool that was called or that returned it, for calls and results.
     pub tool: Option<String>,
-    /// Its text, secrets included: redact it before it is kept.
+    /// Its text, which may contain secrets: redact it before you store it.
     pub text: String,
 }
 
-/// Whether the facts of what was made shorter are counted for the report, which costs a reading of all of it.
+/// Whether the report counts the facts in shortened blocks. To count them, every shortened block has to be
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CountFacts {
-    /// They are.
+    /// Count them.
     #[default]
     Yes,
-    /// Nobody will look.
+    /// Skip the count, because nobody will read it.
     No,
 }
 
-/// What is wanted of a compaction beyond the policy; the default asks for nothing.
+/// The options of one compaction that the policy does not contain. The default has none of them set.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
-    /// What set it off.
+pub struct CompactOptions {
+    /// The event that started the compaction.
     pub trigger: Trigger,
-    /// Whether to compact below the threshold too.
+    /// Whether to compact below the threshold as well.
     pub force: bool,
-    /// The largest result wanted, instead of the policy's target.
+    /// The largest result in tokens, in place of the policy's target.
     pub to_tokens: Option<Tokens>,
-    /// A topic that is to be kept before all else.
+    /// A topic that the checkpoint should keep before everything else.
     pub focus: Option<String>,
-    /// Whether originals are kept.
-    pub keep: Keep,
-    /// The session's name, recorded where a new one has to begin.
-    pub session: Option<String>,
-    /// Whether facts are counted.
-    pub facts: CountFacts,
-    /// What counts as a secret in what is written.
-    pub rules: Rules,
-    /// The key of the session: the checkpoint that is written carries its mark, and no other is taken for one of ours.
-    pub key: Option<SessionKey>,
-    /// Checkpoints that the session is known to have, word for word.
-    pub checkpoints: Vec<String>,
-    /// From which message on everything stays as it is; all before it may go.
+    /// Whether the caller stores originals.
+    pub originals: Originals,
+    /// The session's ID, which the report records if a new session has to begin.
+    pub session_id: Option<String>,
+    /// Whether the report counts facts.
+    pub count_facts: CountFacts,
+    /// The rules for secrets in the texts that are written.
+    pub redaction_rules: Rules,
+    /// The session's key. With it, the new checkpoint is signed, and only a checkpoint with a valid signature
+    /// counts as ours.
+    pub session_key: Option<SessionKey>,
+    /// The exact texts of the checkpoints that the session is known to have.
+    pub known_checkpoints: Vec<String>,
+    /// The first message that must stay unchanged with everything after it; all messages before it may be
+    /// removed. It is an index in the request after earlier decisions were replayed.
     pub keep_from: Option<usize>,
-    /// What the host wants kept of what goes: it is quoted in the checkpoint, word for word.
-    pub kept: Option<Redacted>,
-    /// What a model wrote about the units that go, or about the older of them.
-    pub summary: Option<Answer>,
-    /// Ends the plan early.
-    pub stop: Stop,
+    /// A text that the host wants to keep; the checkpoint quotes it word for word.
+    pub host_note: Option<Redacted>,
+    /// A summary by a model of the turns that are removed, or of the older ones among them.
+    pub summary: Option<ModelSummary>,
+    /// What each kind of content of a checkpoint is worth, in place of the fitted weights. Only measurements set this.
+    pub weights: Option<Arc<Weights>>,
+    /// Cancels the plan between two phases.
+    pub cancel: CancelFlag,
 }
 
-impl Wish {
-    /// Refuses to go on once the plan is stopped.
-    fn go_on(&self) -> Result<(), Refused> {
-        if self.stop.is_set() { Err(Refused::Stopped) } else { Ok(()) }
+impl CompactOptions {
+    /// Returns an error once the plan is cancelled.
+    fn check_cancelled(&self) -> Result<(), RewriteError> {
+        if self.cancel.is_cancelled() { Err(RewriteError::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether somebody asked for a compaction, whatever the threshold.
+    /// Returns the redactor for the texts that are written. Texts that the cache knows to be free of secrets are
+    /// not searched again.
+    fn redactor(&self, cache: &BlockCache) -> Redactor {
+        Redactor::with_clean_texts(self.redaction_rules.clone(), self.originals.key(), cache.clean_texts())
+    }
+
+    /// Returns what each kind of content of a checkpoint is worth.
+    fn weights(&self) -> &Weights {
+        self.weights.as_deref().unwrap_or_else(|| Weights::fitted())
+    }
+
+    /// Whether the caller asks for a compaction regardless of the threshold.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.force || self.to_tokens.is_some() || self.keep_from.is_some()
     }
 
-    /// The same for what a ledger leaves of a transcript.
-    fn after(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
+    /// Returns the options for the transcript that a ledger leaves.
+    fn after_replay(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
         let own = ledger.checkpoint().map(str::to_owned);
-        let checkpoints = self.checkpoints.iter().cloned().chain(own).collect();
-        let keep = match &self.keep {
-            Keep::Originals(handles) => Keep::Originals(handles.after(ledger, transcript)),
-            Keep::Nothing => Keep::Nothing,
-        };
-        Self { keep, checkpoints, ..self.clone() }
+        let checkpoints = self.known_checkpoints.iter().cloned().chain(own).collect();
+        let recall_ids = self.originals.recall_ids().map(|ids| ids.after_replay(ledger, transcript));
+        let originals = recall_ids.map_or(Originals::Discarded, Originals::Stored);
+        Self { originals, known_checkpoints: checkpoints, ..self.clone() }
     }
 }
 
-/// The tokens that no compaction of a request can remove: its system prompt, its tools and its newest turn.
+/// Counts the tokens that no compaction of a request can remove: its system prompt, its tools, its newest
+/// messages, lasting instructions, and the turns that the user protects.
 #[must_use]
-pub fn minimum_size(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-    let wish = Wish::default();
-    let ours = ours::Ours::of(policy, &wish, transcript);
-    let survey = survey::Survey::new(policy, &wish, known, &ours);
-    survey.with_only(&survey.must_stay())
+pub fn minimum_size(policy: &Policy, cache: &mut BlockCache, transcript: &Transcript<'_>) -> Tokens {
+    let options = CompactOptions::default();
+    let verified = own_checkpoint::VerifiedTranscript::new(policy, &options, transcript);
+    let survey = survey::Survey::new(policy, &options, cache, &verified);
+    survey.tokens_with_only(&survey.required_turns())
 }
 
-/// What is to be done with a transcript. There is one at a time, so its size does not matter.
+/// The result of planning. There is one at a time, so the size of its variants does not matter.
 #[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
-    /// Nothing; the report says why.
-    Leave(Report),
-    /// A rewrite.
-    Ready(Outcome),
+    /// The transcript stays as it is, for the reason in the report.
+    Unchanged(CompactionReport),
+    /// A rewrite that makes the transcript smaller.
+    Ready(CompactedRequest),
 }
 
-/// A settled plan.
+impl Plan {
+    fn report_mut(&mut self) -> &mut CompactionReport {
+        let (Self::Unchanged(report) | Self::Ready(CompactedRequest { report, .. })) = self;
+        report
+    }
+}
+
+/// A request with its compaction worked out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// What changes.
+pub struct CompactedRequest {
+    /// The changes to the original request body.
     pub rewrite: Rewrite,
-    /// The body with it applied.
+    /// The request body with the rewrite applied.
     pub body: String,
-    /// The decisions, to be replayed when the same history is sent again.
+    /// The decisions, to be replayed when the client sends the same history again.
     pub ledger: Ledger,
-    /// What it did.
-    pub report: Report,
-    /// What was removed or shortened, where the caller keeps it.
+    /// The description of the compaction.
+    pub report: CompactionReport,
+    /// The blocks that were removed or shortened, if the caller stores originals; empty otherwise.
     pub originals: Vec<Original>,
 }

@@ -1,279 +1,265 @@
-//! The door for engines from outside: they propose decisions, never whole messages, and what they propose is judged like our own.
+//! The interface for engines from outside this crate: they propose decisions, never whole messages, and we
+//! check their proposals like our own drafts.
 //!
 //! ```text
-//! transcript ──Shown, redacted──▶ an engine from outside ──Proposal──▶ judged ──▶ Outcome
-//!                                          │                            └─ unfit ─┐
-//!                                          └─ fails ──────────────────────────────┴▶ the compressor, and a note that says why
+//! transcript ──ProposalInput, redacted──▶ engine ──Proposal──▶ evaluate ──▶ CompactedRequest
+//!                                           │                     └─ rejected ─┐
+//!                                           └─ fails ──────────────────────────┴▶ compressor, with a note
 //! ```
 //!
-//! What stays is copied byte for byte, what goes can be recalled, and a ledger replays all of it: whoever proposes sees neither.
+//! Unchanged blocks are copied byte for byte, removed ones can be recalled, and a ledger replays the result.
+//! An engine from outside has no part in that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::Deserialize;
 
-use super::compressor::{Compressor, checkpoint_budget, newly_broken};
-use super::draft::{Draft, InPlace};
-use super::engine::{Due, Engine, Source};
-use super::fold;
-use super::ours::Ours;
-use super::settle::{Occasion, finished, settle, unchanged};
-use super::shown::{Shown, bundles, is_editable};
+use super::begin::compact_if_triggered;
+use super::checkpoint_draft;
+use super::compressor::{Compressor, checkpoint_budget, newly_broken_rule, plan_context};
+use super::draft::{Draft, Replacement};
+use super::engine::{Engine, EngineSource};
+use super::finalize::{complete_report, finalize};
+use super::proposal_input::{ProposalInput, is_editable, message_groups};
 use super::survey::Survey;
-use super::work::{Past, Work};
-use super::{Outcome, Plan, Wish, fit};
-use crate::known::Known;
+use super::workspace::{EarlierActions, Workspace};
+use super::{CompactedRequest, Plan, PlanInput};
 use crate::passes::NewText;
-use crate::policy::Policy;
-use crate::redact::{Content, Redactor};
-use crate::texts::CutMark;
-use crate::tokens::grouped;
-use crate::transcript::{BlockAt, Transcript};
-use crate::{Refused, Tokens};
+use crate::redact::RedactionMode;
+use crate::texts::CutPlaceholder;
+use crate::tokens::group_digits;
+use crate::transcript::BlockPosition;
+use crate::{RewriteError, Tokens};
 
-/// What an engine from outside would do with a request. Places are those of [`Shown`].
+/// The compaction that an engine from outside proposes. Indices are those of [`ProposalInput`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Proposal {
-    /// Messages that go.
+    /// The indices of the messages to remove.
     pub remove: Vec<usize>,
-    /// Blocks that get a shorter text.
-    pub shorten: Vec<Shorter>,
-    /// What stands in the place of what goes; without one our own code writes it.
+    /// The blocks that get a shorter text.
+    pub shorten: Vec<ShorterText>,
+    /// The summary in place of the removed messages; without one, our own code writes the checkpoint.
     pub summary: Option<String>,
 }
 
-/// A shorter text for a block.
+/// A shorter text for one block.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shorter {
-    /// The message,
+pub struct ShorterText {
+    /// The index of the message.
     pub message: usize,
-    /// the block in it,
+    /// The index of the block in that message.
     pub block: usize,
-    /// and what stands there instead. How much is missing is said behind it.
+    /// The new text. A placeholder after it will tell how much is missing.
     pub text: String,
 }
 
-/// Why a proposal is not taken, in words that can follow a colon.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Unfit(String);
+/// The reason why a proposal is rejected, worded to follow a colon.
+type Rejection = String;
 
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// One compaction by an engine that proposes, if it is due. Where it fails, or its proposal is not fit, the compressor takes its
-/// place, and the report says so. An [`Engine`] from outside of this crate does its [`compact`](Engine::compact) by this.
+/// Compacts by the proposal of an engine, if the trigger applies. If the engine fails or its proposal is
+/// rejected, the compressor compacts instead, and the report has a note. An [`Engine`] outside this crate
+/// implements its [`compact`](Engine::compact) with this function.
 ///
 /// # Errors
-/// Edits that cannot be made, which would be a mistake of ours.
-pub fn by_proposal(
+/// The edits contradict each other, which would be an internal error, or the plan was cancelled.
+pub fn compact_by_proposal(
     engine: &dyn Engine,
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-    propose: &dyn Fn(&Shown) -> Result<Proposal, String>,
-) -> Result<Plan, Refused> {
-    let ours = Ours::of(policy, wish, transcript);
-    let survey = &Survey::new(policy, wish, known, &ours);
-    let target = wish.to_tokens.unwrap_or(policy.goal);
-    let occasion = |reason: String| {
-        let (engine, floor) = (engine.name(), fit::floor(survey));
-        Occasion { engine, reason, target, floor, zone: None }
-    };
-    let occasion = match engine.due(policy, wish, &survey.load()) {
-        Due::Now(reason) => occasion(reason),
-        Due::NotYet(reason) => return Ok(Plan::Leave(unchanged(survey, &occasion(reason)))),
-    };
-    let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
-    let why = match propose(&Shown::of(survey, target, &mut redactor)) {
-        Ok(proposal) => {
-            let mut work = Work::new(survey, &occasion, Past::Carried, known, &mut redactor);
-            match judge(&mut work, &proposal)? {
-                Ok(outcome) => return Ok(Plan::Ready(finished(outcome, survey, known)?)),
-                Err(unfit) => unfit.to_string(),
-            }
-        }
-        Err(why) => why,
-    };
-    let what = match engine.source() {
-        Source::Plugin(_) => "plug-in",
-        Source::Host | Source::BuiltIn => "engine",
-    };
-    let mut plan = Compressor.compact(policy, wish, known, transcript)?;
-    let (Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) = &mut plan;
-    let why = redactor.redact(&why, Content::Text).text.on_one_line(300);
-    report.notes.push(format!("{what} {}: {why}; compressor took its place", engine.name()));
-    Ok(plan)
+    input: PlanInput<'_, '_>,
+    propose: &dyn Fn(&ProposalInput) -> Result<Proposal, String>,
+) -> Result<Plan, RewriteError> {
+    let PlanInput { policy, options, transcript, .. } = input;
+    compact_if_triggered(engine, input, plan_context, |survey, context, cache| {
+        let survey = &survey;
+        let mut work = Workspace::new(survey, &context, EarlierActions::Repeated, cache);
+        let why = match propose(&ProposalInput::new(survey, context.target, &mut work.redactor)) {
+            Ok(proposal) => match evaluate(&mut work, &proposal)? {
+                Ok(outcome) => return Ok(Plan::Ready(complete_report(outcome, survey, cache)?)),
+                Err(unfit) => unfit,
+            },
+            Err(why) => why,
+        };
+        let why = work.redactor.redact(&why, RedactionMode::Text).text.one_line(300);
+        let what = match engine.source() {
+            EngineSource::Plugin(_) => "plug-in",
+            EngineSource::Host | EngineSource::BuiltIn => "engine",
+        };
+        let mut plan = Compressor.compact(PlanInput { policy, options, cache, transcript })?;
+        plan.report_mut().notes.push(format!("{what} {}: {why}; compressor took its place", engine.name()));
+        Ok(plan)
+    })
 }
 
-/// What a proposal comes to, or why it is not taken.
-fn judge(work: &mut Work<'_, '_, '_>, proposal: &Proposal) -> Result<Result<Outcome, Unfit>, Refused> {
-    let draft = match drafted(work, proposal) {
+/// Returns the compacted request, or the reason why the proposal is rejected.
+fn evaluate(
+    work: &mut Workspace<'_, '_, '_>,
+    proposal: &Proposal,
+) -> Result<Result<CompactedRequest, Rejection>, RewriteError> {
+    let draft = match draft_from_proposal(work, proposal) {
         Ok(draft) => draft,
         Err(unfit) => return Ok(Err(unfit)),
     };
     let survey = work.survey;
-    let Some(outcome) = settle(&draft, work.occasion, work.known)? else {
-        return Ok(unfit("what it proposes makes the request no smaller"));
+    let Some(outcome) = finalize(&draft, work.context, work.block_cache)? else {
+        return Ok(reject("what it proposes makes the request no smaller"));
     };
-    if let Some(rule) = newly_broken(&outcome, survey.policy, survey.transcript) {
-        return Ok(unfit(format!("what it proposes breaks rule {rule}, which the request keeps")));
+    if let Some(rule) = newly_broken_rule(&outcome, survey) {
+        return Ok(reject(format!("what it proposes breaks rule {rule}, which the request keeps")));
     }
     if !outcome.report.reached {
-        let (after, limit) = (outcome.report.tokens.after, survey.limit());
-        let most = survey.wish.to_tokens.map_or(limit, |wanted| wanted.min(limit));
-        return Ok(unfit(format!("what it proposes leaves {after} tokens, more than the {most} wanted")));
+        let (after, limit) = (outcome.report.tokens.after, survey.max_request_tokens());
+        let most = survey.options.to_tokens.map_or(limit, |wanted| wanted.min(limit));
+        return Ok(reject(format!("what it proposes leaves {after} tokens, more than the {most} wanted")));
     }
     Ok(Ok(outcome))
 }
 
-fn unfit<T>(why: impl Into<String>) -> Result<T, Unfit> {
-    Err(Unfit(why.into()))
+fn reject<T>(why: impl Into<String>) -> Result<T, Rejection> {
+    Err(why.into())
 }
 
-/// A proposal as decisions about units and blocks.
-fn drafted<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, proposal: &Proposal) -> Result<Draft<'s, 't, 'b>, Unfit> {
+/// Turns a proposal into decisions about turns and blocks.
+fn draft_from_proposal<'s, 't, 'b>(
+    work: &mut Workspace<'s, 't, 'b>,
+    proposal: &Proposal,
+) -> Result<Draft<'s, 't, 'b>, Rejection> {
     let survey = work.survey;
-    let stays = survey.must_stay();
-    let gone = gone(survey, &stays, &proposal.remove)?;
+    let stays = survey.required_turns();
+    let gone = turns_to_remove(survey, &stays, &proposal.remove)?;
     let mut draft = Draft::new(survey);
-    for (at, text) in shorter(work, &stays, &proposal.shorten)? {
-        let (before, after) = (survey.tokens(at), survey.meter.counter.count(&text));
+    for (at, text) in shortened_texts(work, &stays, &proposal.shorten)? {
+        let (before, after) = (survey.tokens_of_block(at), survey.meter.counter.count(&text));
         if after >= before && !gone.contains(&at.unit) {
-            let place = survey.transcript.block(at).map_or(0, |block| survey.message_of(at.unit, block));
-            return unfit(format!(
-                "a text of message {place} gets no shorter: {after} tokens in place of {before}"
-            ));
+            let place = survey.transcript.block(at).map_or(0, |block| survey.message_of_block(at.unit, block));
+            return reject(format!("a text of message {place} gets no shorter: {after} tokens in place of {before}"));
         }
-        draft.change(at, NewText::Text(text), "shortened by an engine from outside");
+        draft.replace_text(at, NewText::Text(text), "shortened by an engine from outside");
     }
     let summary = proposal.summary.as_deref().map(str::trim).filter(|summary| !summary.is_empty());
     if gone.is_empty() {
         return match (draft.is_empty(), summary) {
-            (true, _) => unfit("it proposes nothing"),
-            (false, Some(_)) => unfit("its summary stands in the place of nothing: it removes no message"),
+            (true, _) => reject("it proposes nothing"),
+            (false, Some(_)) => reject("it has a summary but removes no message"),
             (false, None) => Ok(draft),
         };
     }
-    for unit in &gone {
-        draft.take_out(*unit);
+    for turn in &gone {
+        draft.remove_turn(*turn);
     }
-    let replaced: Tokens = gone.iter().map(|unit| survey.units[*unit]).sum();
-    let folding = if let Some(summary) = summary {
-        fold::quoting(work, &gone, summary)
+    let replaced: Tokens = gone.iter().map(|turn| survey.turn_tokens[*turn]).sum();
+    let checkpoint = if let Some(summary) = summary {
+        checkpoint_draft::write_quoting(work, &gone, summary)
     } else {
         let Some(budget) = checkpoint_budget(work, &gone) else {
-            return unfit("what it removes is smaller than what would stand in its place");
+            return reject("what it removes is smaller than the text that would replace it");
         };
-        fold::within(work, &gone, budget)
+        checkpoint_draft::write_within(work, &gone, budget)
     };
-    if folding.report.tokens >= replaced {
-        let tokens = folding.report.tokens;
-        return unfit(format!("its summary takes {tokens} tokens in place of {replaced}"));
+    if checkpoint.report.tokens >= replaced {
+        let tokens = checkpoint.report.tokens;
+        return reject(format!("its summary takes {tokens} tokens in place of {replaced}"));
     }
-    draft.in_place = InPlace::Checkpoint(folding);
+    draft.replacement = Replacement::Checkpoint(checkpoint);
     Ok(draft)
 }
 
-/// The units that go with these messages: whole ones, none that has to stay, at least one that is new.
-fn gone(
+/// Returns the turns of these messages. Rejects messages that cover only a part of a group, required turns,
+/// and removals without anything new.
+fn turns_to_remove(
     survey: &Survey<'_, '_>,
     stays: &BTreeSet<usize>,
     messages: &[usize],
-) -> Result<BTreeSet<usize>, Unfit> {
+) -> Result<BTreeSet<usize>, Rejection> {
     let transcript = survey.transcript;
     let removed: BTreeSet<usize> = messages.iter().copied().collect();
     let count = transcript.message_count();
     if let Some(missing) = removed.iter().find(|message| **message >= count) {
-        return unfit(format!("it removes message {missing}, but there are only {count}"));
+        return reject(format!("it removes message {missing}, but there are only {count}"));
     }
-    let bundles = bundles(transcript);
-    let wanted: BTreeSet<usize> = removed.iter().map(|message| bundles[*message]).collect();
-    let left = (0..count).find(|message| wanted.contains(&bundles[*message]) && !removed.contains(message));
+    let groups = message_groups(transcript);
+    let wanted: BTreeSet<usize> = removed.iter().map(|message| groups[*message]).collect();
+    let left = (0..count).find(|message| wanted.contains(&groups[*message]) && !removed.contains(message));
     if let Some(left) = left {
-        let with = removed.iter().find(|message| bundles[**message] == bundles[left]).copied();
+        let with = removed.iter().find(|message| groups[**message] == groups[left]).copied();
         let with = with.unwrap_or_default();
-        return unfit(format!("it removes message {with} without message {left}, which belongs to it"));
+        return reject(format!("it removes message {with} without message {left}, which belongs to it"));
     }
-    let mut units = vec![BTreeSet::new(); count];
-    for (at, unit) in transcript.units.iter().enumerate() {
-        unit.owns.iter().filter_map(|id| transcript.message_of(*id)).for_each(|message| {
-            units[message].insert(at);
+    let mut turns = vec![BTreeSet::new(); count];
+    for (at, turn) in transcript.turns.iter().enumerate() {
+        turn.owned_elements.iter().filter_map(|id| transcript.message_of(*id)).for_each(|message| {
+            turns[message].insert(at);
         });
     }
     let mut gone = BTreeSet::new();
     for message in removed {
-        if units[message].is_empty() {
-            return unfit(format!("it removes message {message}, which is of the system prompt"));
+        if turns[message].is_empty() {
+            return reject(format!("it removes message {message}, which belongs to the system prompt"));
         }
-        if let Some(unit) = units[message].iter().find(|unit| stays.contains(unit)) {
-            return unfit(format!("it removes message {message}, {}", protected(survey, *unit)));
+        if let Some(turn) = turns[message].iter().find(|turn| stays.contains(turn)) {
+            return reject(format!("it removes message {message}, {}", protection_reason(survey, *turn)));
         }
-        gone.extend(&units[message]);
+        gone.extend(&turns[message]);
     }
-    let checkpoint = survey.checkpoint();
-    if let Some(left) = checkpoint.filter(|at| !gone.is_empty() && !gone.contains(at)) {
-        let block = transcript.units[left].blocks().next();
-        let message = block.map_or(0, |block| survey.message_of(left, block));
-        return unfit(format!(
-            "it removes messages and leaves the checkpoint in message {message}, whose place the new one takes"
+    if let Some(left) = survey.newest_checkpoint.filter(|at| !gone.is_empty() && !gone.contains(at)) {
+        let block = transcript.turns[left].blocks().next();
+        let message = block.map_or(0, |block| survey.message_of_block(left, block));
+        return reject(format!(
+            "it removes messages and leaves the checkpoint in message {message}, although the new checkpoint replaces it"
         ));
     }
-    let is_new = |unit: &usize| checkpoint.is_none_or(|checkpoint| *unit > checkpoint);
-    if !gone.is_empty() && !gone.iter().any(is_new) {
-        return unfit("it folds nothing that is new since the checkpoint");
+    if !gone.is_empty() && !gone.iter().any(|turn| survey.is_after_checkpoint(*turn)) {
+        return reject("it removes nothing newer than the checkpoint");
     }
     Ok(gone)
 }
 
-/// Why a unit stays, in words that can follow a comma.
-fn protected(survey: &Survey<'_, '_>, unit: usize) -> &'static str {
-    let is_last = unit + 1 == survey.units.len() || survey.last_step() == Some(unit);
-    if survey.newest_prompt() == Some(unit) {
+/// Returns the reason why a turn stays, worded to follow a comma.
+fn protection_reason(survey: &Survey<'_, '_>, turn: usize) -> &'static str {
+    let is_last = turn + 1 == survey.turn_tokens.len() || survey.unread_last_turn() == Some(turn);
+    if survey.newest_prompt() == Some(turn) {
         "which holds the newest user message"
-    } else if survey.kept.contains(unit) {
+    } else if survey.user_protected.contains(turn) {
         "which the user wants to keep"
     } else if is_last {
-        "which is of the last step, that nobody has read yet"
+        "which belongs to the last turn, which the model has not read yet"
     } else {
         "which holds instructions, or part of the newest message"
     }
 }
 
-/// The new texts, each with a mark behind it that says how much is missing, and what fetches it.
-fn shorter(
-    work: &mut Work<'_, '_, '_>,
+/// Returns the new texts, each followed by a placeholder with the number of missing characters and the recall
+/// ID.
+fn shortened_texts(
+    work: &mut Workspace<'_, '_, '_>,
     stays: &BTreeSet<usize>,
-    wanted: &[Shorter],
-) -> Result<BTreeMap<BlockAt, String>, Unfit> {
+    wanted: &[ShorterText],
+) -> Result<BTreeMap<BlockPosition, String>, Rejection> {
     let survey = work.survey;
-    let parts = survey.transcript.parts_by_message(0..survey.transcript.message_count());
+    let parts = survey.transcript.blocks_by_message(0..survey.transcript.message_count());
     let mut texts = BTreeMap::new();
-    for Shorter { message, block, text } in wanted {
+    for ShorterText { message, block, text } in wanted {
         let Some(part) = parts.get(*message).and_then(|parts| parts.get(*block)) else {
-            return unfit(format!("it shortens block {block} of message {message}, which is not there"));
+            return reject(format!("it shortens block {block} of message {message}, which is not there"));
         };
-        let unit = part.at.unit;
-        if stays.contains(&unit) {
-            let why = protected(survey, unit);
-            return unfit(format!("it shortens block {block} of message {message}, {why}"));
+        let turn = part.position.unit;
+        if stays.contains(&turn) {
+            let why = protection_reason(survey, turn);
+            return reject(format!("it shortens block {block} of message {message}, {why}"));
         }
         if !is_editable(survey, stays, *part) {
-            return unfit(format!(
+            return reject(format!(
                 "it shortens block {block} of message {message}, which is not words of the model or of a tool"
             ));
         }
-        let (before, after) = (part.block.text(), work.redactor.redact(text.trim_end(), Content::Text).text);
+        let (before, after) = (part.block.text(), work.redactor.redact(text.trim_end(), RedactionMode::Text).text);
         let missing = before.chars().count().saturating_sub(after.as_str().chars().count());
-        let mark = CutMark { characters: grouped(missing as u64), handle: survey.wish.keep.handle(&before) };
-        if texts.insert(part.at, format!("{after}\n{mark}")).is_some() {
-            return unfit(format!("it shortens block {block} of message {message} twice"));
+        let mark = CutPlaceholder {
+            omitted_chars: group_digits(missing as u64),
+            recall_id: survey.options.originals.recall_id(&before),
+        };
+        if texts.insert(part.position, format!("{after}\n{mark}")).is_some() {
+            return reject(format!("it shortens block {block} of message {message} twice"));
         }
     }
     Ok(texts)

@@ -1,185 +1,203 @@
-//! What a compaction says about itself, for people and for programs.
+//! The report of a compaction, for people and for programs. Its field names are part of the `--json` output.
 
 use serde::Serialize;
 
-use super::Keep;
+use super::Originals;
 use crate::config::EngineName;
-use crate::summary::Finding;
-use crate::transcript::{BlockKind, Part, PartKind, Transcript, Unit, UnitKind};
-use crate::{Dialect, Tokens};
+use crate::summary::AuditFinding;
+use crate::transcript::{BlockKind, BlockRole, Transcript, Turn, TurnBlock, TurnKind};
+use crate::{ApiFormat, Tokens};
 
-/// The account of one compaction, or of why there was none.
+/// The description of one compaction, or of the reason why there was none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
-    /// How the body is written.
-    pub dialect: Dialect,
-    /// Whether its shape leaves no doubt of that.
+pub struct CompactionReport {
+    /// The API format of the request.
+    pub dialect: ApiFormat,
+    /// Whether the request can have no other API format.
     pub dialect_sure: bool,
-    /// What compacted.
+    /// The engine that planned the compaction.
     pub engine: EngineName,
-    /// Why it did, or did not, in words.
+    /// The reason for the compaction, or for leaving the request unchanged.
     pub reason: String,
-    /// Whether anything changed.
+    /// The options that would compact a request which stays unchanged. It is for callers to put into words,
+    /// because they know what their options are called.
+    #[serde(skip)]
+    pub advice: Option<Advice>,
+    /// Whether the request changed.
     pub changed: bool,
-    /// Whether what comes out fits the window, and the size that was asked for; where it does not, a note says why.
+    /// Whether the result fits into the window and the requested size; if not, a note explains why.
     pub reached: bool,
-    /// Tokens of the whole request.
+    /// The tokens of the whole request.
     pub tokens: TokensReport,
-    /// Messages before and after.
-    pub messages: Pair<usize>,
-    /// Bytes before and after.
-    pub bytes: Pair<usize>,
-    /// What became of the units.
-    pub units: UnitsReport,
+    /// The number of messages.
+    pub messages: BeforeAfter<usize>,
+    /// The length of the request body in bytes.
+    pub bytes: BeforeAfter<usize>,
+    /// The number of turns that were kept, shortened, summarized or dropped.
+    pub units: TurnsReport,
     /// The blocks that changed.
     pub blocks: Vec<BlockReport>,
-    /// What became of the evidence.
+    /// The number of facts that were kept, are recallable or were lost.
     pub evidence: EvidenceReport,
-    /// The summary that stands in place of what was folded, where one does.
+    /// The checkpoint that replaces the summarized turns, if there is one.
     pub checkpoint: Option<CheckpointReport>,
-    /// What was mended of a model's summary.
+    /// The corrections to a model's summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
-    /// What set it off.
+    pub findings: Vec<AuditFinding>,
+    /// The event that started the compaction.
     pub trigger: Trigger,
-    /// The topic that was to be kept first.
+    /// The topic that had priority, with secrets removed.
     pub focus: Option<String>,
-    /// The share that was saved.
+    /// The share of the tokens that was saved, from 0 to 1.
     pub ratio: f64,
-    /// How many messages went without anything in their place but a count.
+    /// The number of messages that were removed without a summary.
     pub unsummarized: usize,
-    /// What the change costs, and what it saves.
+    /// The price of the compaction, and the savings from it.
     pub cost: CostReport,
-    /// How the session's compactions are going.
+    /// The state of the session's compactions.
     pub state: StateReport,
-    /// What the engine measured to decide; for the sacred zone, how its recent part was sized.
+    /// The measurements for the recent zone; only the engine `sacred-zone` makes them.
     pub zone: Option<ZoneReport>,
-    /// What was done because the request was still too large, in order.
-    pub ladder: Vec<Rung>,
-    /// The session that was archived, where a new one was begun.
-    pub restart: Option<Restart>,
-    /// Anything else worth knowing.
+    /// The steps that were taken because the request was still too large, in order.
+    pub ladder: Vec<EscalationStep>,
+    /// The session that was archived, if a new one had to begin.
+    pub restart: Option<SessionRestart>,
+    /// Further remarks for people.
     pub notes: Vec<String>,
 }
 
-impl Report {
-    /// The same about what came in, where what was looked at had been made from it by replaying older decisions.
-    pub(super) fn about(self, tokens: Tokens, original: &Transcript<'_>, body: &str) -> Self {
+impl CompactionReport {
+    /// Returns the report with the sizes compared to the original request, for a compaction of a request that
+    /// was replayed from it.
+    pub(super) fn compared_with_original(self, tokens: Tokens, original: &Transcript<'_>, body: &str) -> Self {
         let tokens = TokensReport { before: tokens, ..self.tokens };
         Self {
             changed: true,
-            ratio: tokens.saved(),
+            ratio: tokens.saved_share(),
             tokens,
-            messages: Pair { before: original.message_count(), ..self.messages },
-            bytes: Pair { before: original.body.len(), after: body.len() },
+            messages: BeforeAfter { before: original.message_count(), ..self.messages },
+            bytes: BeforeAfter { before: original.body.len(), after: body.len() },
             ..self
         }
     }
 }
 
-/// Before and after.
+/// Options with which a compaction would change a request that the policy leaves unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Request a size with [`CompactOptions::to_tokens`](super::CompactOptions::to_tokens).
+    RequestSize,
+    /// Request a size, or choose what stays with [`CompactOptions::keep_from`](super::CompactOptions::keep_from).
+    RequestSizeOrKeptPart,
+}
+
+/// A figure before and after the compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Pair<T> {
-    /// Before.
+pub struct BeforeAfter<T> {
+    /// The figure before the compaction.
     pub before: T,
-    /// After.
+    /// The figure after the compaction.
     pub after: T,
 }
 
-/// Tokens of the whole request, measured both times.
+/// The tokens of the whole request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TokensReport {
-    /// Before.
+    /// The tokens before the compaction.
     pub before: Tokens,
-    /// After.
+    /// The tokens after the compaction.
     pub after: Tokens,
-    /// What stands before the first change, in the order in which a provider reads.
+    /// The tokens before the first change, in the order in which a provider reads: they stay cached.
     pub warm: Tokens,
-    /// What no compaction can remove: system prompt, tool definitions, the newest user message, the last step, and the smallest
-    /// checkpoint. The sacred zone makes none; its floor has what the user said first, and a checkpoint that is there already.
+    /// The minimum size, which no compaction can go below: the system prompt, the tools, the newest user
+    /// message, the last turn and the smallest checkpoint. The engine `sacred-zone` writes no checkpoint; its
+    /// minimum includes the first prompt and an existing checkpoint instead.
     pub floor: Tokens,
-    /// How they were counted.
+    /// The name of the token counter.
     pub counted_by: String,
 }
 
 impl TokensReport {
-    /// The share that was saved.
-    pub(super) fn saved(&self) -> f64 {
+    /// Returns the share of the tokens that was saved, from 0 to 1.
+    pub(super) fn saved_share(&self) -> f64 {
         1.0 - self.after.number() as f64 / self.before.number().max(1) as f64
     }
 }
 
-/// Units by what became of them.
+/// The number of turns by what happened to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct UnitsReport {
-    /// Untouched.
+pub struct TurnsReport {
+    /// The turns that did not change.
     pub kept: usize,
-    /// Some of it shortened.
+    /// The turns of which a part was shortened.
     pub digested: usize,
-    /// Taken out, with a summary in their place.
+    /// The turns that a checkpoint replaces.
     pub summarized: usize,
-    /// Taken out, with only a count in their place.
+    /// The turns that were removed and only counted.
     pub dropped: usize,
 }
+
+/// The value of [`BlockReport::why`] for a block of a summarized turn.
+pub const SUMMARIZED_REASON: &str = "summarized into the checkpoint";
 
 /// A block that changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockReport {
-    /// What fetches the original, where it is kept.
+    /// The recall ID of the original, if it is stored.
     pub handle: Option<String>,
-    /// The index of its message.
+    /// The index of the message that contained it.
     pub at: usize,
-    /// What it was.
-    pub what: What,
-    /// The tool that it has to do with.
+    /// The kind of its content.
+    pub what: ContentKind,
+    /// The tool that was called or that returned it, for calls and results.
     pub tool: Option<String>,
-    /// What became of it.
+    /// What happened to the block.
     pub fate: Fate,
-    /// Before and after.
+    /// The tokens before and after.
     pub tokens: [Tokens; 2],
-    /// Which decision changed it, in words that can follow a colon.
+    /// The reason for the change, worded to follow a colon.
     pub why: &'static str,
 }
 
-/// What became of the evidence: of what a checkpoint could have said, how much it says; where none was made, the facts in the
-/// blocks that were changed, if they are counted.
+/// The facts by what happened to them. With a checkpoint, these are the items that it could have mentioned.
+/// Without one, they are the facts in the changed blocks, if they are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct EvidenceReport {
-    /// All of them; the other three add up to it.
+    /// All facts: the sum of the other three numbers.
     pub found: usize,
-    /// Still in the request.
+    /// The facts that the request still contains.
     pub kept: usize,
-    /// In an original that can be fetched by its handle.
+    /// The facts that only a stored original contains.
     pub recallable: usize,
-    /// Gone.
+    /// The facts that are gone.
     pub lost: usize,
 }
 
 impl EvidenceReport {
-    /// Enters a block that held so many facts, of which so many stand in what replaces it.
-    pub(super) fn enter(&mut self, found: usize, kept: usize, keep: &Keep) {
+    /// Adds a block with `found` facts, of which the replacement contains `kept`.
+    pub(super) fn add(&mut self, found: usize, kept: usize, originals: &Originals) {
         let gone = found.saturating_sub(kept);
         self.found += found;
         self.kept += found - gone;
-        match keep {
-            Keep::Nothing => self.lost += gone,
-            Keep::Originals(_) => self.recallable += gone,
+        match originals {
+            Originals::Discarded => self.lost += gone,
+            Originals::Stored(_) => self.recallable += gone,
         }
     }
 }
 
-/// The summary in place of what was folded.
+/// The checkpoint that replaces the summarized turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
-    /// Who wrote it.
+    /// The author of the checkpoint.
     pub by: WrittenBy,
-    /// Its size.
+    /// The size of the checkpoint in tokens.
     pub tokens: Tokens,
-    /// How many of its sections say something.
+    /// The number of sections that are not empty.
     pub sections: usize,
 }
 
-/// Who wrote a checkpoint.
+/// The author of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WrittenBy {
@@ -189,90 +207,93 @@ pub enum WrittenBy {
     Model,
     /// An engine from outside, in its own words.
     Plugin,
-    /// Nobody: a fixed text says how much is missing.
+    /// No checkpoint: a fixed notice with the number of removed messages.
     Fallback,
 }
 
-/// What a change costs once, and what it saves from then on. Money is absent where no prices are known.
+/// The price of a compaction, and the savings per later request. The dollars are `None` if the prices of the
+/// model are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CostReport {
-    /// Tokens after the first change, which the provider has to read anew.
+    /// The tokens after the first change, which are no longer cached and have to be written to the cache
+    /// again.
     pub cold_tokens: Tokens,
-    /// What reading them anew costs more than reading them from the cache.
+    /// The price of writing them to the cache, minus the price of reading them from it.
     pub usd: Option<f64>,
-    /// What each later turn costs less.
+    /// The savings of each later request (not of each turn, as the name says).
     pub usd_saved_per_turn: Option<f64>,
 }
 
-/// How the compactions of a session are going. One that stands alone has nothing before it.
+/// The state of a session's compactions. A single compaction has no history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StateReport {
-    /// Whether a fixed text had to stand in for a checkpoint.
+    /// Whether a fixed text had to replace a checkpoint.
     pub fallback_used: bool,
-    /// Why the last attempt at a model's summary failed.
+    /// The error of the last attempt to get a summary from a model.
     pub last_error: Option<String>,
     /// The auxiliary model that failed.
     pub auxiliary_failed: Option<String>,
-    /// How many compactions in a row saved under a tenth, this one included.
+    /// The number of compactions in a row that saved less than a tenth, this one included.
     pub ineffective_in_a_row: u32,
-    /// Until when automatic compaction rests.
+    /// The time until which automatic compaction is paused.
     pub paused_until: Option<String>,
-    /// For how long no summarizer is asked.
+    /// The number of seconds for which no model is asked for a summary.
     pub cooldown_seconds: u64,
 }
 
-/// A compaction that saves a smaller share than this did not do its work.
-const EFFECTIVE: f64 = 0.10;
+/// The share of the tokens that a compaction has to save to count as effective.
+const MIN_EFFECTIVE_SHARE: f64 = 0.10;
 
 impl StateReport {
-    /// The state after a compaction that saved this share, where this many in a row before it had saved too little.
+    /// Returns the state after a compaction that saved this share, given the number of ineffective ones
+    /// directly before it.
     #[must_use]
     pub fn after(ineffective_before: u32, ratio: f64) -> Self {
-        let ineffective_in_a_row = if ratio < EFFECTIVE { ineffective_before + 1 } else { 0 };
+        let ineffective_in_a_row = if ratio < MIN_EFFECTIVE_SHARE { ineffective_before + 1 } else { 0 };
         Self { ineffective_in_a_row, ..Self::default() }
     }
 }
 
-/// What a block was.
+/// The kind of content in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
-    /// Something said to the model.
+pub enum ContentKind {
+    /// A message to the model.
     Prompt,
-    /// Something that the model said.
+    /// Text by the model.
     Reply,
-    /// Reasoning that its provider would refuse behind a change.
+    /// Reasoning by the model.
     Reasoning,
-    /// A call.
+    /// A tool call.
     Call,
-    /// What came of a call.
+    /// The result of a tool call.
     Result,
-    /// What an earlier compaction left.
+    /// The checkpoint of an earlier compaction.
     Checkpoint,
-    /// Something not understood.
+    /// Content that we cannot interpret.
     Opaque,
-    /// What a compaction wrote about a stretch of work, to be opened later.
+    /// A stored page about the turns that one compaction removed.
     Page,
 }
 
-impl What {
-    /// What a block of a unit is.
+impl ContentKind {
+    /// Classifies a block of a turn.
     #[must_use]
-    pub fn of(unit: &Unit<'_>, part: Part<'_, '_>) -> Self {
-        match (part.kind, &unit.kind) {
-            (PartKind::Call(_), _) => Self::Call,
-            (PartKind::Result { .. }, _) => Self::Result,
-            (PartKind::Said, UnitKind::Prompt { .. }) => Self::Prompt,
-            (PartKind::Said, UnitKind::Checkpoint(_)) => Self::Checkpoint,
-            (PartKind::Said, UnitKind::Opaque(_)) => Self::Opaque,
-            (PartKind::Said, UnitKind::Step { .. }) => match part.block.kind {
+    pub fn classify(turn: &Turn<'_>, part: TurnBlock<'_, '_>) -> Self {
+        match (part.role, &turn.kind) {
+            (BlockRole::Call(_), _) => Self::Call,
+            (BlockRole::Result { .. }, _) => Self::Result,
+            (BlockRole::Content, TurnKind::Prompt { .. }) => Self::Prompt,
+            (BlockRole::Content, TurnKind::Checkpoint(_)) => Self::Checkpoint,
+            (BlockRole::Content, TurnKind::Opaque(_)) => Self::Opaque,
+            (BlockRole::Content, TurnKind::Assistant { .. }) => match part.block.kind {
                 BlockKind::Reasoning(_) => Self::Reasoning,
                 _ => Self::Reply,
             },
         }
     }
 
-    /// The word for it.
+    /// Returns the name that reports and the store use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -288,78 +309,78 @@ impl What {
     }
 }
 
-/// What became of a block.
+/// What happened to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// Taken out of its place, and quoted whole in the checkpoint.
+    /// Unchanged. A report of the engine does not list such blocks.
     Kept,
-    /// Shortened where it stands.
+    /// Shortened in place.
     Digested,
-    /// Gone, but kept elsewhere under its handle.
+    /// Removed, but stored under its recall ID.
     Recallable,
-    /// Gone.
+    /// Removed and not stored.
     Lost,
 }
 
-/// What set a compaction off.
+/// The event that started a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
-    /// Somebody asked.
+    /// A person or program asked for it.
     #[default]
     Manual,
-    /// A request was about to be sent that is near the threshold.
+    /// A request near the threshold was about to be sent.
     Preflight,
-    /// The provider's count of the last reply was over it.
+    /// The usage of the last reply was over the threshold.
     Reply,
     /// The provider refused the request as too long.
     Error,
-    /// The cache had lapsed anyway.
+    /// The cache had expired anyway.
     Idle,
-    /// The transcript had grown between turns.
+    /// The transcript had grown over the safety threshold between requests.
     Hygiene,
 }
 
-/// How the recent zone was sized.
+/// The measurements by which the engine `sacred-zone` sizes its recent zone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ZoneReport {
-    /// Tokens at the end that were not touched, as a budget.
+    /// The budget in tokens for the newest turns, which are not changed.
     pub recent: Tokens,
-    /// The share of recent calls that name something only older results showed.
+    /// The share of recent calls with a value that only older results contain.
     pub refers_back: f64,
-    /// Calls for each thing the user said, of late.
+    /// The number of recent calls per user message (not per turn, as the name says).
     pub calls_a_turn: f64,
     /// Whether the newest failure is not yet followed by a success.
     pub open_error: bool,
 }
 
-/// One thing that was done because the request was still too large.
+/// A step that was taken because the request was still too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Rung {
-    /// What.
-    pub step: Step,
-    /// Tokens before and after it.
+pub struct EscalationStep {
+    /// The action that was taken.
+    pub step: EscalationAction,
+    /// The tokens before and after it.
     pub tokens: [Tokens; 2],
 }
 
-/// What can be done when a request is still too large, mildest first.
+/// An action for a request that is still too large, mildest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Every result outside the protected zone becomes a line.
+pub enum EscalationAction {
+    /// Shorten every result outside the protected zone to one line.
     DigestAll,
-    /// The oldest units outside it go.
+    /// Drop the oldest turns outside the protected zone.
     DropOldest,
-    /// A new session begins with what must not be lost.
+    /// Begin a new session with only the pinned turns.
     Restart,
 }
 
 /// A session that was archived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Restart {
-    /// Which.
+pub struct SessionRestart {
+    /// The ID of the archived session, if it is known.
     pub parent: Option<String>,
-    /// How many of its messages the new one does not have.
+    /// The number of its messages that the new session does not contain.
     pub archived_messages: usize,
 }

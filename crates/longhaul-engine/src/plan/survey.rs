@@ -1,181 +1,219 @@
-//! What stands where and what it costs: measured once, before anything is decided.
+//! Measures a transcript once, before anything is decided: the tokens of every turn and block, and which
+//! turns have to stay.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::Wish;
-use super::engine::Load;
-use super::keep::Kept;
-use super::ours::{Ours, Vouched};
+use super::CompactOptions;
+use super::engine::RequestSize;
+use super::own_checkpoint::{CheckpointTrust, VerifiedTranscript};
+use super::protected_turns::ProtectedTurns;
 use crate::Tokens;
-use crate::known::Known;
+use crate::block_cache::BlockCache;
+use crate::check::{self, Violation};
+use crate::insertion_point::{RoleOrder, removed_messages};
 use crate::meter::Meter;
 use crate::policy::Policy;
-use crate::seat::{Takes, gone_messages};
 use crate::transcript::{
-    Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Seal, Speaker, Status, Transcript,
-    Unit, UnitKind,
+    Block, BlockKind, BlockPosition, BlockRole, CallStatus, ElementId, JsonSlot, Seal, Speaker, ToolCall, Transcript,
+    Turn, TurnBlock, TurnKind,
 };
 use crate::wire::{self, Role};
 
-/// A transcript with the tokens of each unit, and what is asked of it.
+/// A transcript with its token counts, and the options of the compaction.
 pub(super) struct Survey<'t, 'b> {
     pub(super) policy: &'t Policy,
-    pub(super) wish: &'t Wish,
+    pub(super) options: &'t CompactOptions,
     pub(super) transcript: &'t Transcript<'b>,
     pub(super) meter: Meter,
-    /// The whole request.
+    /// The tokens of the whole request.
     pub(super) total: Tokens,
-    /// Each unit, framing included.
-    pub(super) units: Vec<Tokens>,
-    /// What belongs to none.
-    outside: Tokens,
-    /// Each block, by unit.
-    blocks: Vec<Vec<Tokens>>,
-    /// How the newest prompt begins: what the task is about.
-    pub(super) about: Vec<String>,
-    /// On whose word the checkpoint in it is one.
-    pub(super) vouched: Vouched,
-    /// What stays because the user wants it so.
-    pub(super) kept: Kept,
-    /// Messages that look like a checkpoint and are none of ours.
-    others: &'t BTreeSet<usize>,
+    /// The tokens of each turn, with the framing of its messages.
+    pub(super) turn_tokens: Vec<Tokens>,
+    /// The tokens that belong to no turn: the system prompt and the tools.
+    tokens_outside_turns: Tokens,
+    /// The turn with the checkpoint of the last compaction.
+    pub(super) newest_checkpoint: Option<usize>,
+    /// The tokens of each block, by turn.
+    block_tokens: Vec<Vec<Tokens>>,
+    /// The beginnings of the texts that say what the task is about: the newest prompt, and
+    /// for `sacred-zone` the focus of the options.
+    pub(super) task_openings: Vec<String>,
+    /// Whether the checkpoint in the transcript is confirmed as ours.
+    pub(super) checkpoint_trust: CheckpointTrust,
+    /// The turns that the user protects.
+    pub(super) user_protected: ProtectedTurns,
+    /// The turns that look like a checkpoint but are not ours.
+    lookalikes: &'t BTreeSet<usize>,
+    /// The rules that the request breaks already, found on first use: most compactions do not need them.
+    violations: OnceCell<Vec<Violation>>,
 }
 
-/// How much of a prompt or reply says what it is about.
-pub(super) const FOCUS_BYTES: usize = 2_000;
+/// The number of bytes of a prompt or reply that are read to find its topic. Chosen by hand.
+pub(super) const MAX_FOCUS_BYTES: usize = 2_000;
 
-/// A result inside a transcript.
+/// A result in a transcript, with the call that it belongs to.
 #[derive(Clone, Copy)]
-pub(super) struct ResultAt<'t, 'b> {
-    pub(super) at: BlockAt,
-    pub(super) exchange: &'t Exchange<'b>,
+pub(super) struct EditableResult<'t, 'b> {
+    pub(super) position: BlockPosition,
+    pub(super) tool_call: &'t ToolCall<'b>,
     pub(super) block: &'t Block<'b>,
 }
 
 impl<'t, 'b> Survey<'t, 'b> {
-    pub(super) fn new(policy: &'t Policy, wish: &'t Wish, known: &mut Known, ours: &'t Ours<'_, 'b>) -> Self {
-        let (transcript, vouched) = (&*ours.transcript, ours.vouched);
-        let meter = Meter::of(&policy.model);
-        let counts = meter.blocks(known, transcript.blocks());
-        let besides = meter.besides(known, &transcript.units, transcript.message_count());
-        let total = counts.iter().copied().sum::<Tokens>() + besides;
+    pub(super) fn new(
+        policy: &'t Policy,
+        options: &'t CompactOptions,
+        cache: &mut BlockCache,
+        verified: &'t VerifiedTranscript<'_, 'b>,
+    ) -> Self {
+        let (transcript, trust) = (&*verified.transcript, verified.trust);
+        let meter = Meter::for_model(&policy.model);
+        let counts = meter.count_blocks(cache, transcript.blocks());
+        let overhead = meter.turns_overhead(cache, &transcript.turns, transcript.message_count());
+        let total = counts.iter().copied().sum::<Tokens>() + overhead;
         let mut counts = counts.into_iter().skip(transcript.preamble.len());
-        let of_unit = |unit: &Unit<'_>| counts.by_ref().take(unit.blocks().count()).collect();
-        let blocks: Vec<Vec<Tokens>> = transcript.units.iter().map(of_unit).collect();
-        let units = transcript.units.iter().zip(&blocks);
-        let units =
-            units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));
-        let units: Vec<Tokens> = units.collect();
-        let outside = meter.outside(known, transcript);
-        let about = Vec::new();
-        let (kept, others) = (Kept::of(policy, wish, transcript, &units), &ours.others);
+        let counts_of_turn = |turn: &Turn<'_>| counts.by_ref().take(turn.blocks().count()).collect();
+        let blocks: Vec<Vec<Tokens>> = transcript.turns.iter().map(counts_of_turn).collect();
+        let turns = transcript.turns.iter().zip(&blocks);
+        let turns =
+            turns.map(|(turn, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.turn_overhead(cache, turn));
+        let turns: Vec<Tokens> = turns.collect();
+        let tokens_outside_turns = meter.count_outside_turns(cache, transcript);
+        let (user_protected, lookalikes) =
+            (ProtectedTurns::new(policy, options, transcript, &turns), &verified.lookalikes);
         let mut survey = Self {
             policy,
-            wish,
+            options,
             transcript,
             meter,
             total,
-            units,
-            outside,
-            blocks,
-            about,
-            vouched,
-            kept,
-            others,
+            turn_tokens: turns,
+            tokens_outside_turns,
+            newest_checkpoint: transcript.turns.iter().rposition(|turn| matches!(turn.kind, TurnKind::Checkpoint(_))),
+            block_tokens: blocks,
+            task_openings: Vec::new(),
+            checkpoint_trust: trust,
+            user_protected,
+            lookalikes,
+            violations: OnceCell::new(),
         };
-        survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
-            let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
-            words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
+        survey.task_openings = survey.newest_prompt().map_or_else(Vec::new, |at| {
+            let words = transcript.turns[at].blocks().filter(|block| block.kind == BlockKind::Text);
+            words.map(|block| block.opening(MAX_FOCUS_BYTES).into_owned()).collect()
         });
         survey
     }
 
-    /// What a block costs.
-    pub(super) fn tokens(&self, at: BlockAt) -> Tokens {
-        self.blocks[at.unit][at.block]
+    /// Checks a form of the request against the rules of its provider.
+    pub(super) fn check(&self, body: &str) -> Vec<Violation> {
+        let api_format = self.transcript.api_format;
+        check::check(body, api_format, &self.policy.model.target(api_format))
     }
 
-    /// What says whether a compaction is due.
-    pub(super) fn load(&self) -> Load {
+    /// Returns what a provider would object to in the request as it is.
+    pub(super) fn violations(&self) -> &[Violation] {
+        self.violations.get_or_init(|| self.check(self.transcript.body))
+    }
+
+    /// Whether the request breaks this rule as it is.
+    pub(super) fn already_breaks(&self, rule: &str) -> bool {
+        self.violations().iter().any(|violation| violation.rule == rule)
+    }
+
+    /// Returns the tokens of a block.
+    pub(super) fn tokens_of_block(&self, at: BlockPosition) -> Tokens {
+        self.block_tokens[at.unit][at.block]
+    }
+
+    /// Returns the size of the request, from which engines decide whether to compact.
+    pub(super) fn request_size(&self) -> RequestSize {
         let (tokens, bytes) = (self.total, self.transcript.body.len());
-        let minimum = self.with_only(&self.must_stay());
-        Load { tokens, reply: self.reply(), minimum, bytes, in_loop: self.in_loop() }
+        let minimum = self.tokens_with_only(&self.required_turns());
+        RequestSize {
+            tokens,
+            reply_reserve: self.reply_reserve(),
+            minimum_size: minimum,
+            bytes,
+            is_in_bound_loop: self.is_in_bound_loop(),
+        }
     }
 
-    /// What the reply may have, where it shares the window with the request.
-    pub(super) fn reply(&self) -> Tokens {
-        self.policy.reply_room(self.transcript.longest_reply)
+    /// Returns the tokens to reserve for the reply, if it shares the window with the request.
+    pub(super) fn reply_reserve(&self) -> Tokens {
+        self.policy.reply_reserve(self.transcript.max_reply_tokens)
     }
 
-    /// The most that the request may hold: the window, less the room of the reply.
-    pub(super) fn limit(&self) -> Tokens {
-        self.policy.window - self.reply()
+    /// Returns the largest size of a request: the window minus the reserve for the reply.
+    pub(super) fn max_request_tokens(&self) -> Tokens {
+        self.policy.window - self.reply_reserve()
     }
 
-    /// What is too large for the window, however it was made smaller.
-    pub(super) fn too_large(&self) -> Tokens {
-        self.policy.digest_all.min(self.limit())
+    /// Returns the largest size of a compacted request.
+    pub(super) fn max_compacted_tokens(&self) -> Tokens {
+        self.policy.digest_all_above.min(self.max_request_tokens())
     }
 
-    /// The size from which on a request is all but refused, so that even results which the model has not read are made shorter.
-    pub(super) fn does_not_fit(&self) -> Tokens {
-        self.policy.drop_oldest.min(self.limit()).max(self.too_large())
+    /// Returns the size from which on a provider is likely to refuse the request, so that even results which
+    /// the model has not read are shortened.
+    pub(super) fn overflow_tokens(&self) -> Tokens {
+        self.policy.drop_oldest_above.min(self.max_request_tokens()).max(self.max_compacted_tokens())
     }
 
-    /// What the provider takes, for the seat of a checkpoint.
-    pub(super) fn takes(&self) -> Takes {
-        let takes_it = self.policy.model.facts.user_after_tool;
-        if takes_it { Takes::UserAfterTool } else { Takes::ReplyAfterTool }
+    /// Returns the order of roles that the provider accepts, for the position of a checkpoint.
+    pub(super) fn role_order(&self) -> RoleOrder {
+        if self.policy.model.facts.user_after_tool { RoleOrder::UserAfterTool } else { RoleOrder::ReplyAfterTool }
     }
 
-    /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
-    /// reply to the last results is still to come.
-    pub(super) fn in_loop(&self) -> bool {
-        let in_loop = self.transcript.units.iter().rev().map_while(|unit| match &unit.kind {
-            UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
+    /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since
+    /// the loop began, and the reply to the last results is still to come.
+    pub(super) fn is_in_bound_loop(&self) -> bool {
+        let in_loop = self.transcript.turns.iter().rev().map_while(|turn| match &turn.kind {
+            TurnKind::Assistant { reply, tool_calls } if !tool_calls.is_empty() => Some(reply),
             _ => None,
         });
         self.policy.model.facts.thinking_bound
             && in_loop.flatten().any(|block| block.kind == BlockKind::Reasoning(Seal::Sealed))
     }
 
-    /// The results with words in a unit that may be replaced.
-    pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
-        let parts = self.transcript.parts_of(unit).filter(|part| part.block.is_editable_text());
-        let results = parts.filter_map(|part| match part.kind {
-            PartKind::Result { exchange, .. } if !self.policy.keep.tool(&exchange.tool) => {
-                Some(ResultAt { at: part.at, exchange, block: part.block })
+    /// Returns the results of a turn that have text and may be replaced.
+    pub(super) fn editable_results(&self, turn: usize) -> Vec<EditableResult<'t, 'b>> {
+        let parts = self.transcript.blocks_of_turn(turn).filter(|part| part.block.is_editable_text());
+        let results = parts.filter_map(|part| match part.role {
+            BlockRole::Result { tool_call, .. } if !self.policy.user_protections.protects_tool(&tool_call.tool) => {
+                Some(EditableResult { position: part.position, tool_call, block: part.block })
             }
             _ => None,
         });
         results.collect()
     }
 
-    /// The tokens that pruning could take off a unit at most: of results, arguments and pictures about as much stays as the
-    /// shortest line or pointer takes, and a little of what is long.
-    pub(super) fn prunable(&self, unit: usize) -> Tokens {
-        const LINE: Tokens = Tokens(12);
-        const SHARE: u64 = 32;
-        let off = |tokens: &Tokens| *tokens - LINE - Tokens(tokens.number() / SHARE);
-        let is_prompt = matches!(self.transcript.units[unit].kind, UnitKind::Prompt { .. });
-        let could_shrink = |part: &Part<'_, '_>| match part.kind {
-            PartKind::Said => is_prompt && part.block.kind != BlockKind::Text,
-            PartKind::Call(_) | PartKind::Result { .. } => true,
+    /// Returns the most tokens that pruning could remove from a turn. Of each result, argument and image it
+    /// leaves about as much as the shortest line or reference, and a small share of long ones. Both constants
+    /// are estimates.
+    pub(super) fn max_prunable_tokens(&self, turn: usize) -> Tokens {
+        const MIN_LEFT_TOKENS: Tokens = Tokens(12);
+        const LEFT_DIVISOR: u64 = 32;
+        let off = |tokens: &Tokens| *tokens - MIN_LEFT_TOKENS - Tokens(tokens.number() / LEFT_DIVISOR);
+        let is_prompt = matches!(self.transcript.turns[turn].kind, TurnKind::Prompt { .. });
+        let could_shrink = |part: &TurnBlock<'_, '_>| match part.role {
+            BlockRole::Content => is_prompt && part.block.kind != BlockKind::Text,
+            BlockRole::Call(_) | BlockRole::Result { .. } => true,
         };
-        let parts = self.transcript.parts_of(unit).zip(&self.blocks[unit]);
+        let parts = self.transcript.blocks_of_turn(turn).zip(&self.block_tokens[turn]);
         parts.filter(|(part, _)| could_shrink(part)).map(|(_, tokens)| off(tokens)).sum()
     }
 
-    /// The message that holds a block of a unit.
-    pub(super) fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
+    /// Returns the message that contains a block of a turn.
+    pub(super) fn message_of_block(&self, turn: usize, block: &Block<'b>) -> usize {
         let transcript = self.transcript;
-        let holding = match block.place {
-            Place::Element(id) => Some(id),
-            Place::Field { of, .. } => {
-                let owns = &transcript.units[unit].owns;
+        let holding = match block.slot {
+            JsonSlot::Element(id) => Some(id),
+            JsonSlot::Field { object: of, .. } => {
+                let owns = &transcript.turns[turn].owned_elements;
                 let holds = |id: &&ElementId| transcript.span_of(**id).contains(of);
-                // They stand in order, but for what was put together from several places.
+                // The elements are in order, except in turns that were joined from several places.
                 let before = owns.partition_point(|id| transcript.span_of(*id).start <= of.start);
                 let likely = before.checked_sub(1).map(|at| &owns[at]).filter(holds);
                 likely.or_else(|| owns.iter().find(holds)).or(owns.first()).copied()
@@ -184,182 +222,189 @@ impl<'t, 'b> Survey<'t, 'b> {
         holding.and_then(|id| transcript.message_of(id)).unwrap_or(0)
     }
 
-    /// The newest thing that a person said.
+    /// Returns the newest prompt of a person.
     pub(super) fn newest_prompt(&self) -> Option<usize> {
-        self.newest_prompt_but(&BTreeSet::new())
+        self.newest_prompt_except(&BTreeSet::new())
     }
 
-    fn newest_prompt_but(&self, others: &BTreeSet<usize>) -> Option<usize> {
-        let units = &self.transcript.units;
+    fn newest_prompt_except(&self, except: &BTreeSet<usize>) -> Option<usize> {
+        let turns = &self.transcript.turns;
         let said_by = |wanted: &[Speaker]| {
-            (0..units.len()).rev().filter(|at| !others.contains(at)).find(|at| {
-                matches!(&units[*at].kind, UnitKind::Prompt { by, .. } if wanted.contains(by))
-                    && says_something(&units[*at])
+            (0..turns.len()).rev().filter(|at| !except.contains(at)).find(|at| {
+                matches!(&turns[*at].kind, TurnKind::Prompt { speaker, .. } if wanted.contains(speaker))
+                    && has_content(&turns[*at])
             })
         };
         said_by(&[Speaker::User]).or_else(|| said_by(&[Speaker::Unsure]))
     }
 
-    /// The units that hold part of the newest message under the user's name, tool results apart. Whoever wrote it, that is
-    /// what providers take for the newest thing said.
-    fn newest_message(&self, but: &BTreeSet<usize>) -> Vec<usize> {
-        let said = |(at, unit): (usize, &Unit<'b>)| match &unit.kind {
-            _ if but.contains(&at) => Vec::new(),
-            UnitKind::Prompt { .. } => unit.owns.clone(),
-            UnitKind::Step { exchanges, .. } => {
-                let spoken = exchanges.iter().filter(|e| e.call.is_none() && e.status == Status::Answered);
-                spoken.flat_map(|e| e.answers.clone()).collect()
+    /// Returns the turns with a part in the newest message of role user. A message with only structured tool
+    /// results does not count, but one with results sent as text does. Providers take it for
+    /// the newest prompt, whoever wrote it.
+    fn turns_of_newest_message(&self, except: &BTreeSet<usize>) -> Vec<usize> {
+        let elements_of = |(at, turn): (usize, &Turn<'b>)| match &turn.kind {
+            _ if except.contains(&at) => Vec::new(),
+            TurnKind::Prompt { .. } => turn.owned_elements.clone(),
+            TurnKind::Assistant { tool_calls, .. } => {
+                let text_results = tool_calls
+                    .iter()
+                    .filter(|tool_call| tool_call.call.is_none() && tool_call.status == CallStatus::Answered);
+                text_results.flat_map(|tool_call| tool_call.result_elements.clone()).collect()
             }
-            UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Vec::new(),
+            TurnKind::Checkpoint(_) | TurnKind::Opaque(_) => Vec::new(),
         };
         let messages = self
             .transcript
-            .units
+            .turns
             .iter()
             .enumerate()
-            .flat_map(said)
+            .flat_map(elements_of)
             .filter_map(|id| self.transcript.message_of(id));
         let is_user = |message: &usize| self.transcript.role(*message) == Some(Role::User);
         let newest = messages.collect::<BTreeSet<_>>().into_iter().rev().find(is_user);
-        let holds = |unit: &Unit<'b>| unit.owns.iter().any(|id| self.transcript.message_of(*id) == newest);
-        let units =
-            self.transcript.units.iter().enumerate().filter(|(_, unit)| newest.is_some() && holds(unit));
-        units.map(|(at, _)| at).collect()
+        let is_in_newest =
+            |turn: &Turn<'b>| turn.owned_elements.iter().any(|id| self.transcript.message_of(*id) == newest);
+        let turns = self.transcript.turns.iter().enumerate().filter(|(_, turn)| newest.is_some() && is_in_newest(turn));
+        turns.map(|(at, _)| at).collect()
     }
 
-    /// The units that stay whatever happens: what a person said last, the newest message under the user's name, and the last
-    /// unit, with the last that is understood.
-    pub(super) fn must_stay(&self) -> BTreeSet<usize> {
-        let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
-        let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
-        // Who has no key takes what looks like a checkpoint for one, and the message before it for the newest.
-        let others = (!self.others.is_empty()).then_some(self.others);
+    /// Returns the turns that always stay: the newest prompt of a person, the newest message of role user,
+    /// the last turn, the last turn that we can interpret, lasting instructions, and the turns that the user
+    /// protects.
+    pub(super) fn required_turns(&self) -> BTreeSet<usize> {
+        let understood = |turn: &Turn<'_>| !matches!(turn.kind, TurnKind::Opaque(_));
+        let last = [self.turn_tokens.len().checked_sub(1), self.transcript.turns.iter().rposition(understood)];
+        // A later reader without the key, such as `check`, takes a lookalike for a checkpoint, and the message
+        // before it for the newest; so that message stays too.
+        let lookalikes = (!self.lookalikes.is_empty()).then_some(self.lookalikes);
         let none = BTreeSet::new();
-        let newest = [Some(&none), others].into_iter().flatten();
-        let newest: Vec<usize> = newest.flat_map(|but| self.newest_message(but)).collect();
-        let said = newest.into_iter().chain(self.newest_prompt()).chain(self.newest_prompt_but(self.others));
-        let kept = self.kept.units();
-        said.chain(last.into_iter().flatten()).chain(self.instructions()).chain(kept).collect()
+        let newest = [Some(&none), lookalikes].into_iter().flatten();
+        let newest: Vec<usize> = newest.flat_map(|except| self.turns_of_newest_message(except)).collect();
+        let prompts = newest.into_iter().chain(self.newest_prompt()).chain(self.newest_prompt_except(self.lookalikes));
+        let user_protected = self.user_protected.turns();
+        let required = prompts.chain(last.into_iter().flatten()).chain(self.instruction_turns()).chain(user_protected);
+        required.flat_map(|turn| self.prompts_of_same_message(turn)).collect()
     }
 
-    /// What the handover is to keep before all else: what was asked for now, and what is always wanted.
+    /// Returns the topics that the checkpoint should keep first: from the options and from the policy.
     pub(super) fn focus(&self) -> Option<String> {
-        let wishes = [self.wish.focus.as_deref(), self.policy.instructions.as_deref()];
+        let wishes = [self.options.focus.as_deref(), self.policy.instructions.as_deref()];
         let wishes: Vec<&str> = wishes.into_iter().flatten().collect();
         (!wishes.is_empty()).then(|| wishes.join("\n"))
     }
 
-    /// What a unit costs with all that is said in the same message: it stays or goes with that.
-    pub(super) fn with_its_message(&self, unit: usize) -> Tokens {
-        self.of_its_message(unit).map(|unit| self.units[unit]).sum()
+    /// Returns the tokens of all prompts in the message of this turn, which stay or go together.
+    pub(super) fn message_tokens(&self, turn: usize) -> Tokens {
+        self.prompts_of_same_message(turn).map(|turn| self.turn_tokens[turn]).sum()
     }
 
-    /// The prompts of a prompt's message, itself among them.
-    pub(super) fn of_its_message(&self, unit: usize) -> impl Iterator<Item = usize> {
-        let units = &self.transcript.units;
-        let message = |unit: usize| units[unit].owns.first().and_then(|id| self.transcript.message_of(*id));
-        let own = message(unit);
-        let is_prompt = |unit: usize| matches!(units[unit].kind, UnitKind::Prompt { .. });
-        let others = (0..units.len()).filter(move |other| is_prompt(*other) && message(*other) == own);
-        others.chain((!is_prompt(unit)).then_some(unit))
+    /// Returns the prompts in the same message as this turn, and the turn itself.
+    pub(super) fn prompts_of_same_message(&self, turn: usize) -> impl Iterator<Item = usize> {
+        let turns = &self.transcript.turns;
+        let message = |turn: usize| turns[turn].owned_elements.first().and_then(|id| self.transcript.message_of(*id));
+        let own = message(turn);
+        let is_prompt = |turn: usize| matches!(turns[turn].kind, TurnKind::Prompt { .. });
+        let others = (0..turns.len()).filter(move |other| is_prompt(*other) && message(*other) == own);
+        others.chain((!is_prompt(turn)).then_some(turn))
     }
 
-    /// The last step, if nothing was said since: its results are unread.
-    pub(super) fn last_step(&self) -> Option<usize> {
-        let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
-        let last = self.transcript.units.iter().rposition(understood)?;
-        match &self.transcript.units[last].kind {
-            UnitKind::Step { exchanges, .. } => {
-                exchanges.iter().all(|e| e.status != Status::Open).then_some(last)
+    /// Returns the last turn, if it is an assistant turn with complete results: the model has not read them
+    /// yet.
+    pub(super) fn unread_last_turn(&self) -> Option<usize> {
+        let understood = |turn: &Turn<'_>| !matches!(turn.kind, TurnKind::Opaque(_));
+        let last = self.transcript.turns.iter().rposition(understood)?;
+        match &self.transcript.turns[last].kind {
+            TurnKind::Assistant { tool_calls, .. } => {
+                tool_calls.iter().all(|tool_call| tool_call.status != CallStatus::Open).then_some(last)
             }
             _ => None,
         }
     }
 
-    /// The newest answer of the model that people can see: what the newest message replies to.
-    pub(super) fn answer(&self) -> Option<usize> {
+    /// Returns the newest visible answer of the model, to which the newest prompt replies.
+    pub(super) fn answer_before_newest_prompt(&self) -> Option<usize> {
         let newest = self.newest_prompt()?;
-        let mut before = self.transcript.units[..newest].iter();
-        let at = before.rposition(|unit| !matches!(unit.kind, UnitKind::Prompt { by: Speaker::Host, .. }))?;
-        match &self.transcript.units[at].kind {
-            UnitKind::Step { reply, exchanges } if exchanges.is_empty() => {
+        let mut before = self.transcript.turns[..newest].iter();
+        let at = before.rposition(|turn| !matches!(turn.kind, TurnKind::Prompt { speaker: Speaker::Host, .. }))?;
+        match &self.transcript.turns[at].kind {
+            TurnKind::Assistant { reply, tool_calls } if tool_calls.is_empty() => {
                 reply.iter().any(|block| block.kind == BlockKind::Text).then_some(at)
             }
             _ => None,
         }
     }
 
-    /// What the host or the provider put into the conversation for good: instructions, and a provider's own compaction.
-    pub(super) fn instructions(&self) -> impl Iterator<Item = usize> {
+    /// Returns the turns that the host or the provider added for good: instructions, and a provider's own
+    /// compaction.
+    pub(super) fn instruction_turns(&self) -> impl Iterator<Item = usize> {
         let transcript = self.transcript;
-        let units = transcript.units.iter().enumerate();
-        units.filter(move |(_, unit)| wire::instructs(transcript, unit)).map(|(at, _)| at)
+        let turns = transcript.turns.iter().enumerate();
+        turns.filter(move |(_, turn)| wire::is_lasting_instruction(transcript, turn)).map(|(at, _)| at)
     }
 
-    /// Takes out of what goes the parts of a message of which other parts stay: a message is kept whole or goes whole. (Results and
-    /// the next prompt may share one, and go each with its own.)
+    /// Keeps every prompt whose message has another prompt that stays, because a message stays or goes as a
+    /// whole. (Results and the next prompt may share a message and are still separate.)
     pub(super) fn keep_messages_whole(&self, gone: &mut BTreeSet<usize>) {
         let transcript = self.transcript;
-        let is_prompt = |unit: &usize| matches!(transcript.units[*unit].kind, UnitKind::Prompt { .. });
+        let is_prompt = |turn: &usize| matches!(transcript.turns[*turn].kind, TurnKind::Prompt { .. });
         let message =
-            |unit: usize| transcript.units[unit].owns.first().and_then(|id| transcript.message_of(*id));
-        let prompts = (0..transcript.units.len()).filter(is_prompt);
-        let stays: BTreeSet<usize> =
-            prompts.filter(|unit| !gone.contains(unit)).filter_map(message).collect();
-        gone.retain(|unit| {
-            !is_prompt(unit) || message(*unit).is_none_or(|message| !stays.contains(&message))
-        });
-        // A checkpoint comes in the place of a message, or not at all.
-        if !gone_messages(transcript, gone).contains(&true) {
+            |turn: usize| transcript.turns[turn].owned_elements.first().and_then(|id| transcript.message_of(*id));
+        let prompts = (0..transcript.turns.len()).filter(is_prompt);
+        let stays: BTreeSet<usize> = prompts.filter(|turn| !gone.contains(turn)).filter_map(message).collect();
+        gone.retain(|turn| !is_prompt(turn) || message(*turn).is_none_or(|message| !stays.contains(&message)));
+        // A checkpoint needs at least one message that it replaces.
+        if !removed_messages(transcript, gone).contains(&true) {
             gone.clear();
         }
     }
 
-    /// The first thing that a person said.
+    /// Returns the first prompt of a person.
     pub(super) fn first_prompt(&self) -> Option<usize> {
-        let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
-        self.transcript.units.iter().position(|unit| by_user(unit) && says_something(unit))
+        let by_user = |turn: &Turn<'_>| matches!(turn.kind, TurnKind::Prompt { speaker: Speaker::User, .. });
+        self.transcript.turns.iter().position(|turn| by_user(turn) && has_content(turn))
     }
 
-    /// The newest checkpoint.
-    pub(super) fn checkpoint(&self) -> Option<usize> {
-        self.transcript.units.iter().rposition(|unit| matches!(unit.kind, UnitKind::Checkpoint(_)))
+    /// Whether a turn is newer than the newest checkpoint.
+    pub(super) fn is_after_checkpoint(&self, turn: usize) -> bool {
+        self.newest_checkpoint.is_none_or(|checkpoint| turn > checkpoint)
     }
 
-    /// What must stay, what was said first, and the newest checkpoint: the engine that makes no checkpoint keeps all three.
-    pub(super) fn pinned(&self) -> BTreeSet<usize> {
-        self.must_stay().into_iter().chain(self.first_prompt()).chain(self.checkpoint()).collect()
+    /// Returns the required turns, the first prompt and the newest checkpoint. An engine that writes no
+    /// checkpoint keeps all three.
+    pub(super) fn pinned_turns(&self) -> BTreeSet<usize> {
+        self.required_turns().into_iter().chain(self.first_prompt()).chain(self.newest_checkpoint).collect()
     }
 
-    /// What the request would cost with these units alone: what no step can take away, if they are what must stay.
-    pub(super) fn with_only(&self, units: &BTreeSet<usize>) -> Tokens {
-        self.outside + units.iter().map(|unit| self.units[*unit]).sum::<Tokens>()
+    /// Returns the tokens of the request with only these turns; with the required turns, that is what no step
+    /// can remove.
+    pub(super) fn tokens_with_only(&self, turns: &BTreeSet<usize>) -> Tokens {
+        self.tokens_outside_turns + turns.iter().map(|turn| self.turn_tokens[*turn]).sum::<Tokens>()
     }
 
-    /// The first exchange: the first prompt, what comes with it, and the step that answers it.
-    pub(super) fn first_exchange(&self) -> Range<usize> {
-        let is_step = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Step { .. });
-        let first_step = self.transcript.units.iter().position(is_step);
-        0..first_step.map_or(self.transcript.units.len(), |at| at + 1)
+    /// Returns the opening: the first prompt, everything before the first assistant turn, and that turn.
+    pub(super) fn opening_turns(&self) -> Range<usize> {
+        let is_step = |turn: &Turn<'_>| matches!(turn.kind, TurnKind::Assistant { .. });
+        let first_step = self.transcript.turns.iter().position(is_step);
+        0..first_step.map_or(self.transcript.turns.len(), |at| at + 1)
     }
 
-    /// The newest whole units within so many tokens: at least one, and the newest prompt if it is among them.
-    pub(super) fn newest(&self, tokens: Tokens) -> Range<usize> {
+    /// Returns the newest whole turns within this many tokens, but at least one.
+    pub(super) fn newest_within(&self, tokens: Tokens) -> Range<usize> {
         let mut left = tokens;
-        let mut start = self.units.len();
-        for (index, cost) in self.units.iter().enumerate().rev() {
-            if *cost > left && start < self.units.len() {
+        let mut start = self.turn_tokens.len();
+        for (index, cost) in self.turn_tokens.iter().enumerate().rev() {
+            if *cost > left && start < self.turn_tokens.len() {
                 break;
             }
             left = left - *cost;
             start = index;
         }
-        start..self.units.len()
+        start..self.turn_tokens.len()
     }
 }
 
-/// Whether there is more in a unit than blanks.
-fn says_something(unit: &Unit<'_>) -> bool {
-    let is_blank = |block: &Block<'_>| block.opening(FOCUS_BYTES).trim().is_empty();
-    unit.blocks().any(|block| block.kind != BlockKind::Text || !is_blank(block))
+/// Whether a turn contains more than white space.
+fn has_content(turn: &Turn<'_>) -> bool {
+    let is_blank = |block: &Block<'_>| block.opening(MAX_FOCUS_BYTES).trim().is_empty();
+    turn.blocks().any(|block| block.kind != BlockKind::Text || !is_blank(block))
 }

@@ -3,17 +3,17 @@ use serde_json::json;
 use super::*;
 use crate::models;
 
-/// Bare numbers, as they are easier to read side by side.
+/// Converts token counts to plain numbers, which are easier to compare in a list.
 fn numbers<const N: usize>(tokens: [Tokens; N]) -> [u64; N] {
     tokens.map(Tokens::number)
 }
 
-/// The policy of a configuration typed as JSON, for a model.
+/// Returns the policy for a configuration in JSON and a model.
 fn policy(typed: Value, model: &str) -> Policy {
     derive(typed, model).unwrap().0
 }
 
-fn derive(typed: Value, model: &str) -> Result<(Policy, Vec<Warning>), Invalid> {
+fn derive(typed: Value, model: &str) -> Result<(Policy, Vec<ConfigWarning>), InvalidValue> {
     Policy::new(&serde_json::from_value(typed).unwrap(), &models::find(model))
 }
 
@@ -24,32 +24,29 @@ fn with_window(window: u64) -> Policy {
 #[test]
 fn a_window_of_200_000_gives_the_promised_numbers() {
     let p = policy(json!({}), "claude-opus-4-5");
-    assert_eq!(
-        numbers([p.window, p.threshold, p.tail, p.checkpoint.most]),
-        [200_000, 100_000, 20_000, 10_000]
-    );
-    assert_eq!(numbers([p.tail_ceiling, p.goal]), [30_000, 50_000]);
-    assert_eq!((p.protect_first, p.protect_last, p.protect_least), (3, 20, 3));
+    assert_eq!(numbers([p.window, p.threshold, p.tail, p.checkpoint.max]), [200_000, 100_000, 20_000, 10_000]);
+    assert_eq!(numbers([p.tail_ceiling, p.prune_goal]), [30_000, 50_000]);
+    assert_eq!((p.protect_first, p.protect_last, p.protect_min), (3, 20, 3));
     assert_eq!(numbers([p.sacred.trigger, p.sacred.target, p.sacred.recent]), [150_000, 100_000, 20_000]);
-    assert_eq!(numbers([p.sacred.recent_least, p.sacred.recent_most]), [10_000, 40_000]);
-    assert_eq!(numbers([p.sacred.min, p.sacred.digest]), [500, 150]);
+    assert_eq!(numbers([p.sacred.recent_min, p.sacred.recent_max]), [10_000, 40_000]);
+    assert_eq!(numbers([p.sacred.min_output, p.sacred.digest_tokens]), [500, 150]);
     assert_eq!(p.engine, EngineName::COMPRESSOR);
 }
 
 #[test]
 fn every_budget_of_a_small_window_is_in_proportion_and_none_is_refused() {
     let p = with_window(4_000);
-    assert_eq!(numbers([p.threshold, p.tail, p.tail_ceiling, p.goal]), [2_000, 400, 600, 1_000]);
-    assert_eq!(numbers([p.checkpoint.least, p.checkpoint.most]), [500, 500]);
-    assert_eq!(numbers([p.sacred.recent, p.sacred.min, p.sacred.digest]), [1_000, 100, 40]);
+    assert_eq!(numbers([p.threshold, p.tail, p.tail_ceiling, p.prune_goal]), [2_000, 400, 600, 1_000]);
+    assert_eq!(numbers([p.checkpoint.min, p.checkpoint.max]), [500, 500]);
+    assert_eq!(numbers([p.sacred.recent, p.sacred.min_output, p.sacred.digest_tokens]), [1_000, 100, 40]);
     for window in (4_000..400_000).step_by(997) {
         let p = with_window(window);
         let ordered = [p.tail, p.tail_ceiling, p.threshold, p.window];
         assert!(ordered.is_sorted(), "{ordered:?}");
-        assert!(p.checkpoint.least <= p.checkpoint.most && p.checkpoint.most + p.tail < p.threshold);
-        assert!(p.sacred.recent_least <= p.sacred.recent && p.sacred.recent <= p.sacred.recent_most);
-        assert!(p.sacred.recent_most < p.sacred.target && p.sacred.digest < p.sacred.min);
-        assert!(p.digest_all < p.drop_oldest && p.drop_oldest < p.window);
+        assert!(p.checkpoint.min <= p.checkpoint.max && p.checkpoint.max + p.tail < p.threshold);
+        assert!(p.sacred.recent_min <= p.sacred.recent && p.sacred.recent <= p.sacred.recent_max);
+        assert!(p.sacred.recent_max < p.sacred.target && p.sacred.digest_tokens < p.sacred.min_output);
+        assert!(p.digest_all_above < p.drop_oldest_above && p.drop_oldest_above < p.window);
     }
 }
 
@@ -58,17 +55,16 @@ fn a_checkpoint_is_a_fifth_of_what_it_replaces_within_its_bounds() {
     let budget = with_window(200_000).checkpoint;
     let cases = [(100_000, 10_000), (40_000, 8_000), (9_000, 2_000), (4_000, 1_000), (0, 0)];
     for (replaced, tokens) in cases {
-        assert_eq!(budget.tokens(Tokens(replaced)), Tokens(tokens), "{replaced} replaced");
+        assert_eq!(budget.for_replaced(Tokens(replaced)), Tokens(tokens), "{replaced} replaced");
     }
-    assert_eq!(with_window(4_000).checkpoint.tokens(Tokens(3_000)), Tokens(500));
-    assert_eq!(with_window(32_000).checkpoint.most, Tokens(3_000));
-    assert_eq!(with_window(1_000_000).checkpoint.most, Tokens(12_000));
+    assert_eq!(with_window(4_000).checkpoint.for_replaced(Tokens(3_000)), Tokens(500));
+    assert_eq!(with_window(32_000).checkpoint.max, Tokens(3_000));
+    assert_eq!(with_window(1_000_000).checkpoint.max, Tokens(12_000));
 }
 
 #[test]
 fn a_threshold_is_capped_then_lifted() {
-    let threshold =
-        |compression| policy(json!({ "compression": compression }), "claude-opus-4-5").threshold.number();
+    let threshold = |compression| policy(json!({ "compression": compression }), "claude-opus-4-5").threshold.number();
     assert_eq!(threshold(json!({"threshold": 0.6})), 120_000);
     assert_eq!(threshold(json!({"threshold_tokens": 64_000})), 64_000);
     assert_eq!(threshold(json!({"threshold_tokens": 640_000})), 100_000);
@@ -77,7 +73,7 @@ fn a_threshold_is_capped_then_lifted() {
 }
 
 #[test]
-fn what_is_typed_for_a_model_wins_over_what_is_typed_for_all() {
+fn settings_of_a_model_override_general_settings() {
     let typed = json!({
         "compression": {"threshold": 0.4, "threshold_tokens": 50_000},
         "models": {
@@ -87,7 +83,7 @@ fn what_is_typed_for_a_model_wins_over_what_is_typed_for_all() {
     });
     let p = policy(typed.clone(), "anthropic/claude-opus-4.5");
     assert_eq!(numbers([p.window, p.threshold]), [100_000, 70_000]);
-    assert!(matches!(p.caching, CachePolicy::Marks { minimum: Tokens(99), .. }));
+    assert!(matches!(p.caching, CachePolicy::Breakpoints { minimum: Tokens(99), .. }));
     assert_eq!(policy(typed.clone(), "claude-sonnet-4-5").threshold, Tokens(90_000));
     assert_eq!(policy(typed, "gpt-4o").threshold, Tokens(50_000));
 }
@@ -101,9 +97,9 @@ fn a_cap_on_input_is_the_window() {
 }
 
 #[test]
-fn marks_are_set_only_where_the_provider_takes_them() {
+fn breakpoints_are_set_only_if_the_provider_accepts_them() {
     let caching = |typed, model| policy(typed, model).caching;
-    let marks = CachePolicy::Marks {
+    let marks = CachePolicy::Breakpoints {
         ttl: CacheTtl::OneHour,
         strategy: CacheStrategy::SystemAndThree,
         minimum: Tokens(4_096),
@@ -111,10 +107,7 @@ fn marks_are_set_only_where_the_provider_takes_them() {
     assert_eq!(caching(json!({"prompt_caching": {"cache_ttl": "1h"}}), "claude-opus-4-5"), marks);
     assert_eq!(caching(json!({}), "gpt-5"), CachePolicy::Automatic);
     assert!(matches!(caching(json!({}), "unknown"), CachePolicy::Off(_)));
-    assert!(matches!(
-        caching(json!({"prompt_caching": {"enabled": false}}), "claude-opus-5"),
-        CachePolicy::Off(_)
-    ));
+    assert!(matches!(caching(json!({"prompt_caching": {"enabled": false}}), "claude-opus-5"), CachePolicy::Off(_)));
 }
 
 #[test]
@@ -163,7 +156,7 @@ fn a_strange_threshold_is_warned_of_with_the_reason() {
 }
 
 #[test]
-fn every_number_says_why_and_what_rests_on_an_assumption_says_that() {
+fn every_value_has_a_reason_and_reports_assumptions() {
     let p = policy(json!({}), "claude-opus-4-5");
     assert!(p.explain().iter().all(|row| !row.why.is_empty()));
     let find = |p: &Policy, name| p.explain().iter().find(|row| row.name == name).unwrap().clone();
@@ -189,14 +182,15 @@ fn names_are_what_the_configuration_takes() {
 
 #[test]
 fn the_keys_of_the_configuration_are_its_fields() {
-    let keys = Config::keys();
+    let keys = Config::key_tree();
     assert_eq!(keys["compression"]["threshold"], json!(0.5));
     assert!(keys["models"]["*"]["capabilities"]["window"].is_number());
 }
 
 #[test]
 fn tools_are_kept_by_name_or_pattern() {
-    let keep = policy(json!({"compression": {"keep_tools": ["skill", "mcp__*__read", "todo?"]}}), "m").keep;
+    let originals =
+        policy(json!({"compression": {"keep_tools": ["skill", "mcp__*__read", "todo?"]}}), "m").user_protections;
     for (name, kept) in [
         ("skill", true),
         ("skills", false),
@@ -207,9 +201,9 @@ fn tools_are_kept_by_name_or_pattern() {
         ("todo", false),
         ("", false),
     ] {
-        assert_eq!(keep.tool(name), kept, "{name}");
+        assert_eq!(originals.protects_tool(name), kept, "{name}");
     }
-    assert!(policy(json!({"compression": {"keep_tools": ["*"]}}), "m").keep.tool("anything"));
+    assert!(policy(json!({"compression": {"keep_tools": ["*"]}}), "m").user_protections.protects_tool("anything"));
 }
 
 #[test]

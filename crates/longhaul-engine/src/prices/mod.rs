@@ -1,15 +1,13 @@
-//! What tokens cost, and what a provider reports of them: facts, as tables.
+//! The prices of tokens, and the usage that providers report. Both come from tables.
 //!
 //! ```text
-//! table.rs     dollars for a million tokens, by model (prices.toml), and what the user states
-//! usage.rs     what a provider reported, in one shape, with what it did not report told from zero (usage.toml)
+//! table.rs     dollars per million tokens by model (prices.toml), and prices that the user states
+//! usage.rs     the usage of a request in one shape for all providers (usage.toml); a missing value is not zero
 //! ```
-//!
-//! It may use `config`, `models` and what is below them.
 
 mod table;
 mod usage;
 
-pub(crate) use table::times;
-pub use table::{Dollars, LongTariff, Price, Prices, find, stated};
+pub(crate) use table::cost_of;
+pub use table::{Dollars, LongTariff, ModelPrices, TokenPrices, find, find_with_config};
 pub use usage::{Bill, Usage, hit_rate};

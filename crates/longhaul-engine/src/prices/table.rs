@@ -1,4 +1,4 @@
-//! Dollars for a million tokens, by model.
+//! Dollars per million tokens, by model.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::Tokens;
 use crate::config;
 use crate::models;
-use crate::wire::Lifetime;
+use crate::wire::CacheLifetime;
 
-/// US dollars. A saving that is none is negative, and shown so.
+/// An amount in US dollars. A negative saving is a loss.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize)]
 #[serde(transparent)]
 pub struct Dollars(pub f64);
 
 impl Dollars {
-    /// Nothing.
+    /// The amount of zero dollars.
     pub const ZERO: Self = Self(0.0);
 }
 
@@ -50,7 +50,8 @@ impl Sum for Dollars {
     }
 }
 
-/// Cents and, where there are hardly any, what matters of them: `$1.87`, `$0.0042`, `-$0.03`. What is no amount is said so.
+/// Formats an amount with cents, or with four digits if it is under ten cents: `$1.87`, `$0.0042`,
+/// `-$0.0310`. An amount that is not finite is `unknown`.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.is_finite() {
@@ -63,48 +64,49 @@ impl fmt::Display for Dollars {
     }
 }
 
-/// What a million tokens cost, by what is done with them.
+/// The prices of a million tokens, in dollars, for each kind of token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Price {
-    /// Read for the first time, and not cached.
+pub struct TokenPrices {
+    /// Input tokens that are not cached.
     pub input: f64,
-    /// Put into the cache for five minutes, or however long a cache without marks keeps it.
+    /// Input tokens that are written to the cache for five minutes, or for the time that a cache without
+    /// breakpoints keeps them.
     pub write_5m: f64,
-    /// Put into the cache for one hour.
+    /// Input tokens that are written to the cache for one hour.
     pub write_1h: f64,
-    /// Found in the cache.
+    /// Input tokens that are read from the cache.
     pub read: f64,
-    /// Written by the model.
+    /// Output tokens.
     pub output: f64,
-    /// What large requests cost more.
+    /// The higher prices for large requests, if there are any.
     pub long: Option<LongTariff>,
 }
 
-/// A tariff for large requests.
+/// Factors for the prices of large requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongTariff {
-    /// It holds for requests of more input tokens than this.
+    /// The number of input tokens above which a request is large.
     pub above: u64,
-    /// What input of every kind is multiplied by.
+    /// The factor for the prices of all kinds of input.
     pub input: f64,
-    /// What output is multiplied by.
+    /// The factor for the price of output.
     pub output: f64,
 }
 
-impl Price {
-    /// The price of a token that is cached for so long.
+impl TokenPrices {
+    /// Returns the price of writing tokens to the cache with this lifetime.
     #[must_use]
-    pub fn write(&self, lifetime: Lifetime) -> f64 {
+    pub fn cache_write(&self, lifetime: CacheLifetime) -> f64 {
         match lifetime {
-            Lifetime::FiveMinutes => self.write_5m,
-            Lifetime::OneHour => self.write_1h,
+            CacheLifetime::FiveMinutes => self.write_5m,
+            CacheLifetime::OneHour => self.write_1h,
         }
     }
 
-    /// The prices that hold for a request of this size.
+    /// Returns the prices that apply to a request of this size.
     #[must_use]
-    pub fn at(&self, request: Tokens) -> Self {
+    pub fn for_request(&self, request: Tokens) -> Self {
         match self.long {
             Some(long) if request.number() > long.above => Self {
                 input: self.input * long.input,
@@ -119,32 +121,32 @@ impl Price {
     }
 }
 
-/// So many tokens at this price for a million.
-pub(crate) fn times(tokens: Tokens, price: f64) -> Dollars {
+/// Returns the cost of some tokens at a price per million tokens.
+pub(crate) fn cost_of(tokens: Tokens, price: f64) -> Dollars {
     Dollars(tokens.number() as f64 * price / 1e6)
 }
 
-/// The prices of one model, and how far they are known.
+/// The prices of one model, with their source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Prices {
+pub struct ModelPrices {
     /// The prices.
-    pub price: Price,
-    /// The pattern of the row that they come from; none where the configuration states them all.
+    pub price: TokenPrices,
+    /// The pattern of the row with these prices, or `None` if the configuration states all of them.
     pub row: Option<String>,
-    /// Whether the row is about another model, the nearest that is on the list.
+    /// Whether the row is for another model, because the table has no row for this one.
     pub nearest: bool,
-    /// The ones that are not on the page named.
+    /// The names of the prices that the source does not state.
     pub assumed: BTreeSet<String>,
-    /// Where they were read.
+    /// The source of the prices.
     pub source: String,
-    /// The month they were valid.
+    /// The month in which the prices were valid.
     pub date: String,
 }
 
-impl Prices {
-    /// With what the user states, which is never assumed.
+impl ModelPrices {
+    /// Returns the prices with those that the user states. Stated prices are never assumed.
     #[must_use]
-    pub fn with(mut self, stated: &config::Prices) -> Self {
+    pub fn with_stated(mut self, stated: &config::StatedPrices) -> Self {
         let price = &mut self.price;
         let places: [(&str, Option<f64>, &mut f64); 5] = [
             ("input", stated.input, &mut price.input),
@@ -163,13 +165,13 @@ impl Prices {
     }
 }
 
-/// The prices of the model with this name; none for one that no row describes, which is not the same as free. Those of a row for
-/// another version of the model are assumed.
+/// Returns the prices of the model with this name, or `None` if no row describes it; that does not mean that
+/// it is free. If the row is for another version of the model, all prices are assumed.
 #[must_use]
-pub fn find(name: &str) -> Option<Prices> {
-    let pattern = *models::matching(TABLE.iter().map(|row| row.pattern.as_str()), name).first()?;
+pub fn find(name: &str) -> Option<ModelPrices> {
+    let pattern = *models::matching_patterns(TABLE.iter().map(|row| row.pattern.as_str()), name).first()?;
     let row = TABLE.iter().find(|row| row.pattern == pattern)?;
-    let price = Price {
+    let price = TokenPrices {
         input: row.input,
         write_5m: row.write_5m.unwrap_or(row.input),
         write_1h: row.write_1h.unwrap_or(row.input),
@@ -177,27 +179,27 @@ pub fn find(name: &str) -> Option<Prices> {
         output: row.output,
         long: row.long,
     };
-    let nearest = row.family || models::names_another_version(pattern, name);
+    let nearest = row.family || models::is_name_of_another_version(pattern, name);
     let all = || ["input", "write_5m", "write_1h", "read", "output"].map(str::to_owned).into_iter().collect();
     let assumed = if nearest { all() } else { row.assumed.clone() };
     let (source, date) = (row.source.clone(), row.date.clone());
-    Some(Prices { price, row: Some(pattern.to_owned()), nearest, assumed, source, date })
+    Some(ModelPrices { price, row: Some(pattern.to_owned()), nearest, assumed, source, date })
 }
 
-/// The prices that hold for a model with this configuration: the table's, with what the user states in every row that matches
-/// it. A model that the table does not know needs at least its input and output stated.
+/// Returns the prices of a model with this configuration: those of the table, overridden by the user's
+/// settings in every pattern that matches. For a model without a row, the user must state at least the prices
+/// of input and output.
 #[must_use]
-pub fn stated(config: &config::Config, name: &str) -> Option<Prices> {
-    let patterns = models::matching(config.models.keys().map(String::as_str), name);
-    let rows: Vec<&config::Prices> =
+pub fn find_with_config(config: &config::Config, name: &str) -> Option<ModelPrices> {
+    let patterns = models::matching_patterns(config.models.keys().map(String::as_str), name);
+    let rows: Vec<&config::StatedPrices> =
         patterns.into_iter().rev().filter_map(|pattern| Some(&config.models.get(pattern)?.prices)).collect();
     let from_scratch = || {
-        let price_of =
-            |field: fn(&config::Prices) -> Option<f64>| rows.iter().rev().find_map(|row| field(row));
+        let price_of = |field: fn(&config::StatedPrices) -> Option<f64>| rows.iter().rev().find_map(|row| field(row));
         let (input, output) = (price_of(|row| row.input)?, price_of(|row| row.output)?);
-        let price = Price { input, write_5m: input, write_1h: input, read: input, output, long: None };
+        let price = TokenPrices { input, write_5m: input, write_1h: input, read: input, output, long: None };
         let assumed = ["write_5m", "write_1h", "read"].map(str::to_owned).into_iter().collect();
-        Some(Prices {
+        Some(ModelPrices {
             price,
             row: None,
             nearest: false,
@@ -207,17 +209,17 @@ pub fn stated(config: &config::Config, name: &str) -> Option<Prices> {
         })
     };
     let prices = find(name).or_else(from_scratch)?;
-    Some(rows.into_iter().fold(prices, Prices::with))
+    Some(rows.into_iter().fold(prices, ModelPrices::with_stated))
 }
 
 #[derive(Deserialize)]
-struct Table {
-    price: Vec<Row>,
+struct PriceTable {
+    price: Vec<PriceRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct PriceRow {
     #[serde(rename = "match")]
     pattern: String,
     input: f64,
@@ -228,7 +230,7 @@ struct Row {
     long: Option<LongTariff>,
     #[serde(default)]
     assumed: BTreeSet<String>,
-    /// Whether it stands for every model of its family that has no row of its own.
+    /// Whether the row applies to every model of its family without a row of its own.
     #[serde(default)]
     family: bool,
     source: String,
@@ -236,7 +238,7 @@ struct Row {
 }
 
 table! {
-    static TABLE: Vec<Row> = "prices.toml", |table: Table| Ok(table.price);
+    static TABLE: Vec<PriceRow> = "prices.toml", |table: PriceTable| Ok(table.price);
 }
 
 #[cfg(test)]
@@ -247,12 +249,8 @@ mod tests {
     fn every_row_is_sensible() {
         for row in TABLE.iter() {
             let found = find(&row.pattern).unwrap();
-            let Price { input, write_5m, write_1h, read, output, .. } = found.price;
-            assert!(
-                0.0 < read && read < input && input <= write_5m && write_5m <= write_1h,
-                "{}",
-                row.pattern
-            );
+            let TokenPrices { input, write_5m, write_1h, read, output, .. } = found.price;
+            assert!(0.0 < read && read < input && input <= write_5m && write_5m <= write_1h, "{}", row.pattern);
             assert!(output > input, "{}", row.pattern);
             let fields = ["input", "write_5m", "write_1h", "read", "output", "long"];
             assert!(row.assumed.iter().all(|name| fields.contains(&name.as_str())), "{}", row.pattern);
@@ -276,25 +274,25 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_states_holds() {
+    fn stated_prices_override_the_table() {
         let mut config = config::Config::default();
         let row = config.models.entry("llama-3".to_owned()).or_default();
         row.prices.input = Some(0.5);
-        assert_eq!(stated(&config, "llama-3-70b"), None, "half a price is none");
+        assert_eq!(find_with_config(&config, "llama-3-70b"), None, "half a price is none");
         config.models.entry("llama-3".to_owned()).or_default().prices.output = Some(0.8);
-        let price = stated(&config, "llama-3-70b").unwrap().price;
+        let price = find_with_config(&config, "llama-3-70b").unwrap().price;
         assert_eq!((price.input, price.output, price.read), (0.5, 0.8, 0.5));
         config.models.entry("claude-sonnet-4-5".to_owned()).or_default().prices.cache_read = Some(0.1);
-        let price = stated(&config, "claude-sonnet-4-5").unwrap().price;
+        let price = find_with_config(&config, "claude-sonnet-4-5").unwrap().price;
         assert_eq!((price.input, price.read), (3.0, 0.1));
     }
 
     #[test]
     fn large_requests_have_their_own_tariff() {
         let price = find("gpt-6-sol").unwrap().price;
-        let short = Price { long: None, ..price };
-        assert_eq!(price.at(Tokens(272_000)), short);
-        let long = Price {
+        let short = TokenPrices { long: None, ..price };
+        assert_eq!(price.for_request(Tokens(272_000)), short);
+        let long = TokenPrices {
             input: 2.0 * short.input,
             write_5m: 2.0 * short.write_5m,
             write_1h: 2.0 * short.write_1h,
@@ -302,7 +300,7 @@ mod tests {
             output: 1.5 * short.output,
             long: None,
         };
-        assert_eq!(price.at(Tokens(272_001)), long);
+        assert_eq!(price.for_request(Tokens(272_001)), long);
     }
 
     #[test]
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_said_in_words() {
+    fn an_amount_that_is_not_finite_is_unknown() {
         for amount in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             assert_eq!(Dollars(amount).to_string(), "unknown");
         }

@@ -1,47 +1,48 @@
-//! What a provider reported about one request, in one shape.
+//! The usage that a provider reports for one request, in one shape.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::table::{Dollars, Price, times};
+use super::table::{Dollars, TokenPrices, cost_of};
 use crate::Tokens;
 
-/// What a request used. What is `None` was not reported, which is not the same as zero.
+/// The tokens that a request used. `None` means that the provider did not report a value, which is not the
+/// same as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
-    /// The whole prompt, cached or not.
+    /// All input tokens, cached or not.
     pub input: Option<Tokens>,
-    /// How much of it was found in the cache.
+    /// The input tokens that were read from the cache.
     pub read: Option<Tokens>,
-    /// How much of it was put there.
+    /// The input tokens that were written to the cache.
     pub written: Option<Tokens>,
-    /// How much of that for an hour.
+    /// The part of `written` that is cached for one hour.
     pub written_1h: Option<Tokens>,
-    /// What the model wrote.
+    /// The output tokens.
     pub output: Option<Tokens>,
 }
 
-/// What a request cost, by what its tokens were.
+/// The cost of a request, for each kind of token.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Bill {
-    /// Tokens that were neither found in the cache nor put there.
+    /// The cost of uncached input: tokens that were neither read from the cache nor written to it.
     pub fresh: Dollars,
-    /// Tokens put into the cache.
+    /// The cost of the tokens that were written to the cache.
     pub written: Dollars,
-    /// Tokens found there.
+    /// The cost of the tokens that were read from the cache.
     pub read: Dollars,
-    /// What the model wrote.
+    /// The cost of the output.
     pub output: Dollars,
 }
 
 impl Bill {
-    /// All of it.
+    /// Returns the total cost.
     #[must_use]
     pub fn total(&self) -> Dollars {
         self.input() + self.output
     }
 
-    /// All but what the model wrote.
+    /// Returns the cost of all input.
     #[must_use]
     pub fn input(&self) -> Dollars {
         self.fresh + self.written + self.read
@@ -49,9 +50,9 @@ impl Bill {
 }
 
 impl Usage {
-    /// Reads a `usage` object of any provider. Nothing, if it is none that is known.
+    /// Parses a `usage` object of any provider. Returns `None` if its shape is not known.
     #[must_use]
-    pub fn read(usage: &Value) -> Option<Self> {
+    pub fn parse(usage: &Value) -> Option<Self> {
         let field = |path: &str| {
             let value = path.split('.').try_fold(usage, |value, name| value.get(name))?;
             // Some gateways count in floats.
@@ -73,40 +74,42 @@ impl Usage {
         Some(Self { input, read, written, written_1h: optional(&shape.written_1h), output })
     }
 
-    /// Tokens of the prompt that were neither found in the cache nor put there, as far as is reported.
+    /// Returns the uncached input tokens: those that were neither read from the cache nor written to it, as
+    /// far as the provider reported it.
     #[must_use]
-    pub fn fresh(&self) -> Tokens {
+    pub fn uncached(&self) -> Tokens {
         self.input.unwrap_or_default() - self.read.unwrap_or_default() - self.written.unwrap_or_default()
     }
 
-    /// What it cost.
+    /// Returns the cost at these prices.
     #[must_use]
-    pub fn bill(&self, price: &Price) -> Bill {
-        let price = price.at(self.input.unwrap_or_default());
+    pub fn bill(&self, price: &TokenPrices) -> Bill {
+        let price = price.for_request(self.input.unwrap_or_default());
         let written = self.written.unwrap_or_default();
         let for_an_hour = self.written_1h.unwrap_or_default();
         Bill {
-            fresh: times(self.fresh(), price.input),
-            written: times(written - for_an_hour, price.write_5m) + times(for_an_hour, price.write_1h),
-            read: times(self.read.unwrap_or_default(), price.read),
-            output: times(self.output.unwrap_or_default(), price.output),
+            fresh: cost_of(self.uncached(), price.input),
+            written: cost_of(written - for_an_hour, price.write_5m) + cost_of(for_an_hour, price.write_1h),
+            read: cost_of(self.read.unwrap_or_default(), price.read),
+            output: cost_of(self.output.unwrap_or_default(), price.output),
         }
     }
 
-    /// What it would have cost if nothing had been cached.
+    /// Returns the cost that the request would have without a cache.
     #[must_use]
-    pub fn bill_without_cache(&self, price: &Price) -> Bill {
+    pub fn bill_without_cache(&self, price: &TokenPrices) -> Bill {
         Self { read: None, written: None, written_1h: None, ..*self }.bill(price)
     }
 
-    /// The share of the prompt that was found in the cache; nothing where that is not reported or there was no prompt.
+    /// Returns the share of the input that was read from the cache, or `None` if the provider did not report
+    /// it or there was no input.
     #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
-        hit_rate(self.read?, self.written.unwrap_or_default(), self.fresh())
+        hit_rate(self.read?, self.written.unwrap_or_default(), self.uncached())
     }
 }
 
-/// Two requests together. What one of them did not report is not reported of both, unless the other did.
+/// Adds the usage of two requests. A value that only one of them reported is taken from that one.
 impl std::ops::Add for Usage {
     type Output = Self;
 
@@ -125,7 +128,7 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// Read / (read + written + fresh); nothing where nothing was asked.
+/// Returns read / (read + written + uncached), or `None` if the sum is zero.
 #[must_use]
 pub fn hit_rate(read: Tokens, written: Tokens, fresh: Tokens) -> Option<f64> {
     let all = (read + written + fresh).number();
@@ -133,7 +136,7 @@ pub fn hit_rate(read: Tokens, written: Tokens, fresh: Tokens) -> Option<f64> {
 }
 
 #[derive(Deserialize)]
-struct Table {
+struct UsageTable {
     shape: Vec<Shape>,
 }
 
@@ -143,7 +146,7 @@ struct Shape {
     #[serde(rename = "name")]
     _name: String,
     has: Vec<String>,
-    input: Input,
+    input: InputField,
     read: Option<String>,
     written: Option<String>,
     written_1h: Option<String>,
@@ -153,7 +156,7 @@ struct Shape {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Input {
+struct InputField {
     field: String,
     counts: Counts,
 }
@@ -166,7 +169,7 @@ enum Counts {
 }
 
 table! {
-    static SHAPES: Vec<Shape> = "usage.toml", |table: Table| Ok(table.shape);
+    static SHAPES: Vec<Shape> = "usage.toml", |table: UsageTable| Ok(table.shape);
 }
 
 #[cfg(test)]
@@ -191,14 +194,14 @@ mod tests {
             output: Some(Tokens(50)),
         };
         for case in cases {
-            assert_eq!(Usage::read(&serde_json::from_str(case).unwrap()), Some(wanted), "{case}");
+            assert_eq!(Usage::parse(&serde_json::from_str(case).unwrap()), Some(wanted), "{case}");
         }
-        assert_eq!(wanted.fresh(), Tokens(4));
+        assert_eq!(wanted.uncached(), Tokens(4));
     }
 
     #[test]
     fn what_is_not_reported_is_not_zero() {
-        let read = |usage: &str| Usage::read(&serde_json::from_str(usage).unwrap()).unwrap();
+        let read = |usage: &str| Usage::parse(&serde_json::from_str(usage).unwrap()).unwrap();
         let silent = [
             r#"{"prompt_tokens":10,"completion_tokens":1}"#,
             r#"{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":null}"#,
@@ -207,13 +210,9 @@ mod tests {
             r#"{"promptTokenCount":10,"candidatesTokenCount":1}"#,
         ];
         for usage in silent {
-            assert_eq!(
-                (read(usage).read, read(usage).input, read(usage).hit_rate()),
-                (None, Some(Tokens(10)), None)
-            );
+            assert_eq!((read(usage).read, read(usage).input, read(usage).hit_rate()), (None, Some(Tokens(10)), None));
         }
-        let none =
-            read(r#"{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}"#);
+        let none = read(r#"{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}"#);
         assert_eq!((none.read, none.hit_rate()), (Some(Tokens(0)), Some(0.0)));
         let kimi = read(r#"{"prompt_tokens":10,"completion_tokens":1,"cached_tokens":8}"#);
         let deepseek = read(
@@ -224,13 +223,13 @@ mod tests {
             r#"{"promptTokenCount":10,"cachedContentTokenCount":8,"candidatesTokenCount":3,"thoughtsTokenCount":4}"#,
         );
         assert_eq!((gemini.read, gemini.output), (Some(Tokens(8)), Some(Tokens(7))));
-        assert_eq!(Usage::read(&serde_json::json!({"seconds": 3})), None);
+        assert_eq!(Usage::parse(&serde_json::json!({"seconds": 3})), None);
     }
 
     #[test]
     fn a_bill_has_every_kind_of_token_at_its_price() {
         let price = crate::prices::find("claude-sonnet-4-5").unwrap().price;
-        let usage = Usage::read(&serde_json::json!({
+        let usage = Usage::parse(&serde_json::json!({
             "input_tokens": 1_000_000, "cache_read_input_tokens": 1_000_000, "cache_creation_input_tokens": 2_000_000,
             "cache_creation": {"ephemeral_5m_input_tokens": 1_000_000, "ephemeral_1h_input_tokens": 1_000_000},
             "output_tokens": 1_000_000,

@@ -1,23 +1,27 @@
-//! What leads to a person: E.164 phone numbers and Discord mentions.
+//! Finds contact data of people: phone numbers (E.164) and Discord mentions.
 
-/// Country codes with one and two digits; every other number has a code of three.
+/// Country codes with one or two digits, separated by spaces.
 const SHORT_CODES: &[u8] = b"1 7 20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 65 66 81 82 84 86 90 91 92 93 94 95 98";
+/// The first two digits of most country codes with three digits. [`has_country_code`] has the others.
 const LONG_CODE_STARTS: [&[u8]; 14] =
     [b"21", b"22", b"23", b"24", b"25", b"26", b"29", b"35", b"37", b"38", b"42", b"50", b"59", b"67"];
 
-/// The number whose plus sign stands at `plus`.
-pub(super) fn phone_number(text: &[u8], plus: usize) -> Option<(usize, usize)> {
+/// Finds the phone number whose plus sign is at `plus`.
+pub(super) fn find_phone_number(text: &[u8], plus: usize) -> Option<(usize, usize)> {
     let start = plus + 1;
     let length = text[start..].iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
     let digits = &text[start..start + length];
     let north_american = digits.first() == Some(&b'1');
-    // The area code 555 is nobody's.
+    // The area code 555 belongs to nobody.
     let fits = if north_american {
         length == 11 && digits[1] >= b'2' && &digits[1..4] != b"555"
     } else {
         (10..=15).contains(&length)
     };
-    if !fits || !has_country_code(digits) || is_joined(text, plus, start + length) || is_diff_line(text, plus)
+    if !fits
+        || !has_country_code(digits)
+        || is_part_of_longer_text(text, plus, start + length)
+        || is_diff_line(text, plus)
     {
         return None;
     }
@@ -32,23 +36,22 @@ fn has_country_code(digits: &[u8]) -> bool {
             .any(|code| digits.starts_with(code))
 }
 
-/// A sign between two operands, in a version or in base64 is no phone number.
-fn is_joined(text: &[u8], plus: usize, end: usize) -> bool {
+/// Whether the plus sign and the digits are part of longer text: a sum, a version or base64.
+fn is_part_of_longer_text(text: &[u8], plus: usize, end: usize) -> bool {
     let before = plus.checked_sub(1).map(|at| text[at]);
     let after = text.get(end).copied();
     let part = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80 || b"+/=_-.@".contains(&byte);
     let ends_sentence = after == Some(b'.') && !text.get(end + 1).is_some_and(u8::is_ascii_alphanumeric);
-    before.is_some_and(|byte| part(byte) && !escaped(text, plus))
-        || (after.is_some_and(part) && !ends_sentence)
+    before.is_some_and(|byte| part(byte) && !follows_escape(text, plus)) || (after.is_some_and(part) && !ends_sentence)
 }
 
-fn escaped(text: &[u8], at: usize) -> bool {
+fn follows_escape(text: &[u8], at: usize) -> bool {
     at >= 2 && text[at - 2] == b'\\' && matches!(text[at - 1], b'n' | b't' | b'r')
 }
 
-/// In a diff a plus sign at the start of a line is an added line.
+/// Whether the plus sign marks an added line of a diff.
 fn is_diff_line(text: &[u8], plus: usize) -> bool {
-    if plus > 0 && text[plus - 1] != b'\n' && !escaped(text, plus) {
+    if plus > 0 && text[plus - 1] != b'\n' && !follows_escape(text, plus) {
         return false;
     }
     let before = &text[plus.saturating_sub(4097)..plus.saturating_sub(1)];
@@ -58,10 +61,9 @@ fn is_diff_line(text: &[u8], plus: usize) -> bool {
     neighbour_before || next.is_some_and(|next| matches!(text.get(next), Some(b'+' | b'-' | b' ')))
 }
 
-/// The id of a mention whose `<@` stands at `at`.
-pub(super) fn mention(text: &[u8], at: usize) -> Option<(usize, usize)> {
+/// Finds the ID of the Discord mention whose `<@` is at `at`.
+pub(super) fn find_mention(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let start = at + 2 + usize::from(matches!(text.get(at + 2), Some(b'!' | b'&')));
     let length = text[start..].iter().take(21).take_while(|byte| byte.is_ascii_digit()).count();
-    ((17..=20).contains(&length) && text.get(start + length) == Some(&b'>'))
-        .then_some((start, start + length))
+    ((17..=20).contains(&length) && text.get(start + length) == Some(&b'>')).then_some((start, start + length))
 }

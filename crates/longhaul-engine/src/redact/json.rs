@@ -1,56 +1,59 @@
-//! Redaction of a JSON document: the strings are read as text, the secrets in them are spliced out, and every other byte is
-//! the input's.
+//! Redacts a JSON document: scans the text of its strings and splices redaction tags into them. Every other
+//! byte stays as it is.
 //!
-//! A string is unescaped before it is read, so that a secret written `gh\u0070_…` or `pass\/word` is found, and what is found
-//! is mapped back to the bytes it came from. Marks need no escapes, so the document stays valid, also where the string is
-//! itself JSON. Images, signatures and encrypted content are not read; names of fields and ids only for keys of a known shape. Thinking may not be edited:
-//! what is found in it is reported as sealed, and the caller drops the block.
+//! A string is unescaped before the scan, so that a secret that is written `gh\u0070_…` or `pass\/word` is
+//! found. The match is then mapped back to the bytes of the input. Tags need no escaping, so the document
+//! stays valid, even if a string is itself JSON. Images, signatures and encrypted content are not scanned.
+//! Names of fields and IDs are scanned only for keys of a known shape. Thinking blocks may not be edited:
+//! secrets in them are reported as sealed, and the caller drops the block.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::mark::Marks;
 use super::rules::Rules;
-use super::{Content, Found, Redacted, scan};
-use crate::json::{Strings, escaped_char};
+use super::tag::TagWriter;
+use super::{FoundSecret, Redacted, RedactionMode, scan};
+use crate::json::{StringScanner, decode_escape};
 
-/// A JSON document without its secrets.
+/// The result of redacting a JSON document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonRedaction {
-    /// The document with marks in place of secrets, valid as before.
+    /// The document with a redaction tag in place of each secret. It is valid JSON.
     pub text: Redacted,
-    /// What was found and replaced, by bytes of the input, in order.
-    pub found: Vec<Found>,
-    /// What was found where nothing may be edited: a block that holds one of these must not pass.
-    pub sealed: Vec<Found>,
+    /// The secrets that were replaced, in order, with offsets in the input.
+    pub found: Vec<FoundSecret>,
+    /// The secrets in fields that may not be edited. They are still in `text`, so the caller must drop the
+    /// blocks that contain them.
+    pub sealed: Vec<FoundSecret>,
 }
 
-/// The input is not a JSON document: where and why.
+/// An error: the input is not a JSON document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotJson {
-    /// The line of the trouble, from 1.
+pub struct InvalidJson {
+    /// The line of the error, from 1.
     pub line: usize,
-    /// The column of the trouble, from 1.
+    /// The column of the error, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// A description of the error.
     pub message: String,
 }
 
-impl fmt::Display for NotJson {
+impl fmt::Display for InvalidJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not JSON at line {} column {}: {}", self.line, self.column, self.message)
     }
 }
 
-impl std::error::Error for NotJson {}
+impl std::error::Error for InvalidJson {}
 
-/// No key that its own shape gives away is shorter.
+/// The minimum length in bytes of a field name or ID that is scanned. No key with a shape of its own is
+/// shorter.
 const MIN_KEY_BYTES: usize = 16;
 
-/// Fields whose strings are not text: what the protocol refers to by its bytes. No provider makes ids that begin like a service's
-/// key, so an id that does is somebody's key.
-const IDS: [&str; 10] = [
+/// Fields whose strings are IDs that the provider compares byte for byte. No provider makes IDs that begin
+/// like a key of a service, so an ID that does is a key.
+const ID_FIELDS: [&str; 10] = [
     "id",
     "tool_call_id",
     "call_id",
@@ -62,29 +65,29 @@ const IDS: [&str; 10] = [
     "container_id",
     "file_id",
 ];
-/// Fields that nobody but their vendor can read.
-const OPAQUE: [&str; 4] = ["signature", "encrypted_content", "thought_signature", "thoughtSignature"];
-/// Text that may not be edited.
-const SEALED: [&str; 1] = ["thinking"];
-/// Fields that hold binary data, if all of it is base64.
-const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
+/// Fields that only their vendor can read. They are not scanned.
+const OPAQUE_FIELDS: [&str; 4] = ["signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Fields with text that may not be edited, because it is signed.
+const SEALED_FIELDS: [&str; 1] = ["thinking"];
+/// Fields that contain binary data if the whole value is base64.
+const BINARY_FIELDS: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
 
-/// What is done about secrets where nothing may be edited.
+/// The treatment of secrets in fields that may not be edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sealed {
-    /// They are reported.
+pub(super) enum SealedPolicy {
+    /// The secrets are reported and stay in the document.
     Report,
-    /// They go like any other: nobody will send the document again.
+    /// The secrets are replaced like others, because nobody will send the document again.
     Redact,
 }
 
-pub(super) fn redact(
+pub(super) fn redact_document(
     body: &str,
     rules: &Rules,
-    marks: &mut Marks,
-    if_sealed: Sealed,
-) -> Result<JsonRedaction, NotJson> {
-    serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| NotJson {
+    marks: &mut TagWriter,
+    if_sealed: SealedPolicy,
+) -> Result<JsonRedaction, InvalidJson> {
+    serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| InvalidJson {
         line: error.line(),
         column: error.column(),
         message: error.to_string(),
@@ -92,31 +95,30 @@ pub(super) fn redact(
     let mut clean = String::with_capacity(body.len());
     let mut copied = 0;
     let (mut found, mut sealed) = (Vec::new(), Vec::new());
-    for string in Strings::and_names(body) {
-        let name = &body[string.name.clone()];
+    for string in StringScanner::keys_and_values(body) {
+        let name = &body[string.key.clone()];
         let raw = &body[string.text.clone()];
-        let is_id = !string.is_name && IDS.contains(&name);
-        let is_opaque = !string.is_name && (OPAQUE.contains(&name) || is_binary(name, raw));
-        if is_opaque || ((string.is_name || is_id) && raw.len() < MIN_KEY_BYTES) {
+        let is_id = !string.is_key && ID_FIELDS.contains(&name);
+        let is_opaque = !string.is_key && (OPAQUE_FIELDS.contains(&name) || is_binary(name, raw));
+        if is_opaque || ((string.is_key || is_id) && raw.len() < MIN_KEY_BYTES) {
             continue;
         }
-        let read = Unescaped::from(raw);
-        let secrets = match (string.is_name, is_id) {
-            (true, _) => shaped(&read.text, rules),
-            (_, true) => {
-                shaped(&read.text, rules).into_iter().filter(|(range, _)| range.start == 0).collect()
-            }
-            _ => secrets(name, &read.text, rules),
+        let read = UnescapedString::from(raw);
+        let secrets = match (string.is_key, is_id) {
+            (true, _) => shaped_keys_in(&read.text, rules),
+            (_, true) => shaped_keys_in(&read.text, rules).into_iter().filter(|(range, _)| range.start == 0).collect(),
+            _ => secrets_in_string(name, &read.text, rules),
         };
         for (range, kind) in secrets {
-            let at = string.text.start + read.raw_at(range.start)..string.text.start + read.raw_at(range.end);
-            let finding = Found { kind: kind.to_owned(), start: at.start, end: at.end };
-            if !string.is_name && SEALED.contains(&name) && if_sealed == Sealed::Report {
+            let at =
+                string.text.start + read.raw_position(range.start)..string.text.start + read.raw_position(range.end);
+            let finding = FoundSecret { kind: kind.to_owned(), start: at.start, end: at.end };
+            if !string.is_key && SEALED_FIELDS.contains(&name) && if_sealed == SealedPolicy::Report {
                 sealed.push(finding);
                 continue;
             }
             clean.push_str(&body[copied..at.start]);
-            marks.write(kind, &read.text.as_bytes()[range], &mut clean);
+            marks.write_tag(kind, &read.text.as_bytes()[range], &mut clean);
             copied = at.end;
             found.push(finding);
         }
@@ -125,16 +127,17 @@ pub(super) fn redact(
     Ok(JsonRedaction { text: Redacted(clean), found, sealed })
 }
 
-/// The secrets of the name of a field, or of an id: those alone that have a shape of their own.
-fn shaped<'r>(text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
-    let found = scan::shaped(text.as_bytes(), rules);
+/// Finds the keys with a shape of their own in the name of a field or in an ID.
+fn shaped_keys_in<'r>(text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
+    let found = scan::find_shaped_keys(text.as_bytes(), rules);
     found.into_iter().map(|finding| (finding.start..finding.end, finding.kind)).collect()
 }
 
-/// The secrets of one string: those in its text, or the whole of it where the field's name says so.
-fn secrets<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
-    let inside = scan::secrets(text.as_bytes(), Content::Text, rules);
-    let named = scan::field(name.as_bytes(), text.as_bytes(), rules);
+/// Finds the secrets of one string: those in its text, or the whole value if the name of the field says that
+/// it is a secret.
+fn secrets_in_string<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
+    let inside = scan::find_secrets(text.as_bytes(), RedactionMode::Text, rules);
+    let named = scan::find_in_field(name.as_bytes(), text.as_bytes(), rules);
     match named {
         Some((range, kind))
             if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) =>
@@ -149,17 +152,18 @@ fn secrets<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &
 fn is_binary(name: &str, raw: &str) -> bool {
     let data_url = raw.starts_with("data:") && raw[..raw.len().min(100)].contains(";base64,");
     let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
-    data_url || (BINARY.contains(&name) && raw.len() >= 64 && raw.bytes().all(base64))
+    data_url || (BINARY_FIELDS.contains(&name) && raw.len() >= 64 && raw.bytes().all(base64))
 }
 
-/// A string's text and where each of its bytes came from.
-struct Unescaped<'j> {
+/// The unescaped text of a string, with the origin of each of its bytes.
+struct UnescapedString<'j> {
     text: Cow<'j, str>,
-    /// For each byte of the text and its end, the byte of the raw string; empty where they are the same.
+    /// For each byte of the text, and for its end, the offset in the raw string. It is empty if the offsets
+    /// are the same.
     origins: Vec<usize>,
 }
 
-impl<'j> From<&'j str> for Unescaped<'j> {
+impl<'j> From<&'j str> for UnescapedString<'j> {
     fn from(raw: &'j str) -> Self {
         if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
             return Self { text: Cow::Borrowed(raw), origins: Vec::new() };
@@ -173,7 +177,7 @@ impl<'j> From<&'j str> for Unescaped<'j> {
             origins.extend(at..next);
             at = next;
             if at < raw.len() {
-                let (character, used) = escaped_char(&raw[at + 1..]);
+                let (character, used) = decode_escape(&raw[at + 1..]);
                 text.push(character);
                 origins.extend(std::iter::repeat_n(at, character.len_utf8()));
                 at += 1 + used;
@@ -184,8 +188,8 @@ impl<'j> From<&'j str> for Unescaped<'j> {
     }
 }
 
-impl Unescaped<'_> {
-    fn raw_at(&self, at: usize) -> usize {
+impl UnescapedString<'_> {
+    fn raw_position(&self, at: usize) -> usize {
         self.origins.get(at).copied().unwrap_or(at)
     }
 }

@@ -1,19 +1,20 @@
-//! Values that only say what would stand there: the name again, in any language, or one label among others.
+//! Recognizes values that are text for people to read: the name of the secret again, in any language, or one
+//! label among others.
 
-use super::judged::judged;
+use super::examined::examined_part;
 use super::placeholders::Placeholders;
 
-/// How far around a field its neighbours are looked for.
-const AROUND: usize = 160;
+/// The number of bytes before and after a field in which its neighbours are searched. Chosen by hand.
+const NEIGHBOUR_REACH_BYTES: usize = 160;
 
-/// Several words that are longer than this, in bytes, are text.
-const LONGEST_PASSPHRASE: usize = 96;
+/// The maximum length in bytes of a passphrase. Longer text with several words is a sentence.
+const MAX_PASSPHRASE_BYTES: usize = 96;
 
 /// Whether a value is text for people to read: `"password": "Passwort"`, `"Forgot your password?"`, `пароль`.
 pub(super) fn is_label(value: &[u8], placeholders: &Placeholders) -> bool {
-    let Ok(value) = std::str::from_utf8(judged(value)) else { return false };
+    let Ok(value) = std::str::from_utf8(examined_part(value)) else { return false };
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
-    // Who draws a password draws it from the keys of any keyboard.
+    // A generated password has only characters that every keyboard has.
     let other_script = value.chars().any(|c| !c.is_ascii() && c.is_alphabetic());
     if digits {
         return false;
@@ -21,78 +22,68 @@ pub(super) fn is_label(value: &[u8], placeholders: &Placeholders) -> bool {
     if other_script {
         return true;
     }
-    let mut words = words_in(value).peekable();
-    words.peek().is_some() && words.all(|word| placeholders.says_nothing(word))
+    let mut words = words_of(value).peekable();
+    words.peek().is_some() && words.all(|word| placeholders.is_uninformative(word))
 }
 
-/// Whether a value of one piece is spelled with a word that names secrets: `db-password`, `TestSourceToken`.
-pub(super) fn names_a_secret(value: &[u8], placeholders: &Placeholders) -> bool {
-    let Ok(value) = std::str::from_utf8(judged(value)) else { return false };
-    is_spelled(value) && !value.contains(' ') && words_in(value).any(|word| placeholders.is_naming(word))
+/// Whether a value without spaces contains a word that means a secret: `db-password`, `TestSourceToken`.
+pub(super) fn contains_secret_word(value: &[u8], placeholders: &Placeholders) -> bool {
+    let Ok(value) = std::str::from_utf8(examined_part(value)) else { return false };
+    is_spelled_out(value) && !value.contains(' ') && words_of(value).any(|word| placeholders.is_secret_word(word))
 }
 
-/// Letters, and what joins words: nothing that only a secret has.
-fn is_spelled(value: &str) -> bool {
+/// Whether a value has only letters and punctuation that joins words.
+fn is_spelled_out(value: &str) -> bool {
     value.bytes().all(|byte| byte.is_ascii_alphabetic() || b" -_.,:;!?'()/&".contains(&byte))
 }
 
-/// The words of a value, also those that only a change of case parts.
-fn words_in(value: &str) -> impl Iterator<Item = &str> {
-    value.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(camel_words).filter(|word| !word.is_empty())
+/// Splits a name into its words: `dbPassword`, `DB_PASSWORD` and `db-password` have two each.
+pub(super) fn split_words(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.split(|byte| !byte.is_ascii_alphanumeric())
+        .flat_map(|part| part.chunk_by(|a, b| !(a.is_ascii_lowercase() && b.is_ascii_uppercase())))
+        .filter(|word| !word.is_empty())
 }
 
-fn camel_words(word: &str) -> impl Iterator<Item = &str> {
-    let bytes = word.as_bytes();
-    let mut rest = 0;
-    let mut cuts: Vec<&str> = Vec::new();
-    for at in 1..bytes.len() {
-        if bytes[at - 1].is_ascii_lowercase() && bytes[at].is_ascii_uppercase() {
-            cuts.push(&word[rest..at]);
-            rest = at;
-        }
-    }
-    cuts.push(&word[rest..]);
-    cuts.into_iter()
+/// Returns the words of a value.
+fn words_of(value: &str) -> impl Iterator<Item = &str> {
+    split_words(value.as_bytes()).filter_map(|word| std::str::from_utf8(word).ok())
 }
 
-/// Several words in quotes that can be a passphrase: no sentence, no title.
+/// Whether several words in quotes can be a passphrase: they are no sentence, no title and no markup.
 pub(super) fn is_passphrase(value: &[u8], placeholders: &Placeholders) -> bool {
-    if value.len() > LONGEST_PASSPHRASE {
+    if value.len() > MAX_PASSPHRASE_BYTES {
         return false;
     }
     let Ok(value) = std::str::from_utf8(value) else { return false };
     let count = value.split_whitespace().count();
-    let title = value.starts_with(|c: char| c.is_ascii_uppercase())
-        && !value.bytes().any(|byte| byte.is_ascii_digit());
-    let named = words_in(value).any(|word| placeholders.is_naming(word));
+    let title = value.starts_with(|c: char| c.is_ascii_uppercase()) && !value.bytes().any(|byte| byte.is_ascii_digit());
+    let named = words_of(value).any(|word| placeholders.is_secret_word(word));
     let sentence =
-        words_in(value).any(|word| placeholders.is_prose(word)) || value.ends_with(['.', '?', ':', '…']);
+        words_of(value).any(|word| placeholders.is_prose_word(word)) || value.ends_with(['.', '?', ':', '…']);
     let markup = value.contains(['<', '{', '=', '(', '$']);
-    // Few words that begin with a capital, or have the name of a secret among them, are what a form shows.
+    // A few words that begin with a capital, or contain a word for a secret, are more likely the text of a
+    // form.
     let least = if title || named { 4 } else { 2 };
     let shown = sentence || markup || (title && named) || value.trim() != value;
     (least..=12).contains(&count) && !shown
 }
 
-/// Whether the field whose value is at `start..end` stands among labels: a capitalised word beside other text for people.
-pub(super) fn among_labels(text: &[u8], name_start: usize, start: usize, end: usize) -> bool {
-    let value = judged(&text[start..end]);
+/// Whether the value at `start..end` is a capitalised word, and a field beside it has text for people, too.
+pub(super) fn is_among_labels(text: &[u8], name_start: usize, start: usize, end: usize) -> bool {
+    let value = examined_part(&text[start..end]);
     let title = value.first().is_some_and(u8::is_ascii_uppercase)
-        && value[1..]
-            .iter()
-            .all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-' | b'.' | b':'));
+        && value[1..].iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-' | b'.' | b':'));
     if !title {
         return false;
     }
-    let before = &text[name_start.saturating_sub(AROUND)..name_start];
-    let after = &text[end..text.len().min(end + AROUND)];
+    let before = &text[name_start.saturating_sub(NEIGHBOUR_REACH_BYTES)..name_start];
+    let after = &text[end..text.len().min(end + NEIGHBOUR_REACH_BYTES)];
     quoted_pairs(before).chain(quoted_pairs(after)).any(|(name, value)| {
-        value.eq_ignore_ascii_case(name)
-            || (value.contains(&b' ') && value.first().is_some_and(u8::is_ascii_uppercase))
+        value.eq_ignore_ascii_case(name) || (value.contains(&b' ') && value.first().is_some_and(u8::is_ascii_uppercase))
     })
 }
 
-/// The names and values of `"name": "value"` in a piece of text.
+/// Returns the names and values of each `"name": "value"` in a piece of text.
 fn quoted_pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     text.split(|&byte| byte == b',' || byte == b'\n').filter_map(|pair| {
         let colon = memchr::memchr2(b':', b'=', pair)?;

@@ -1,37 +1,41 @@
-//! Takes secrets out of text, before it is stored, sent to a summarizer or a plug-in, or exported.
+//! Removes secrets from text before it is stored, exported, or sent to a summarizer or a plug-in.
 //!
 //! ```text
-//! text ──▶ two keyword automata ──▶ the rule a hit calls for ──▶ findings, apart ──▶ marks
+//! text ──▶ two keyword searches ──▶ the rule of each keyword ──▶ matches without overlap ──▶ redaction tags
 //! ```
 //!
-//! What must hold: the time is linear in any input; redacting twice changes nothing; the same secret gets the same mark;
-//! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
-//! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
-//! text around it (`url`, `command`, `setting`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+//! A redaction tag such as `[REDACTED:password:1]` replaces each secret. The invariants: the time is linear
+//! in the size of any input; redacting a redacted text changes nothing; the same secret gets the same tag; a
+//! tag does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes.
 //!
-//! It may use `config`, `known` and what is below them.
+//! The rules are data (`rules.toml`). A secret is recognized by its own shape (`key_shape`), by the name
+//! before it (`named_value`), or by the text around it (`url`, `command_rule`, `keyword_password`,
+//! `layout_search`, `private_key`, `kubernetes`, `contact`). The module `value` distinguishes a secret from a
+//! placeholder.
+//!
+//! This module may use `config`, `block_cache` and the modules below them.
 
-mod blocks;
-mod command;
+mod command_rule;
 mod contact;
-mod disguised;
-mod form;
-mod forms;
+mod encodings;
+mod examined;
 mod json;
-mod judged;
+mod key_shape;
+mod keyword_password;
 mod kubernetes;
 mod label;
-mod mark;
-mod name;
-mod named;
+mod layout;
+mod layout_search;
+mod mapped_text;
+mod named_value;
 mod placeholders;
-mod rewritten;
+mod private_key;
 mod rules;
 mod scan;
+mod secret_name;
 mod separator;
-mod setting;
-mod shape;
 mod stream;
+mod tag;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -42,96 +46,99 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-pub use json::{JsonRedaction, NotJson};
+pub use json::{InvalidJson, JsonRedaction};
 pub use rules::{RuleError, RuleSummary, Rules};
-pub use stream::{Piece, Stream};
+pub use stream::{RedactedChunk, StreamRedactor};
 
-use crate::clip::{clip, on_one_line};
-use crate::known::{ByContent, Clean, ContentKey};
-use mark::Marks;
+use crate::block_cache::{CleanTexts, ContentKey, ContentMap};
+use crate::truncate::{to_one_line, truncate_middle};
+use tag::TagWriter;
 
-/// Text with secrets taken out. The store and the summarizer accept nothing else.
+/// Text without secrets. The store and the summarizer accept no other type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Redacted(String);
 
 impl Redacted {
-    /// Text that was redacted before it was stored.
+    /// Wraps text that was redacted earlier, for example text from the store. The caller must know that it
+    /// has no secrets; nothing is checked here.
     #[must_use]
-    pub fn from_store(text: String) -> Self {
+    pub fn assume_redacted(text: String) -> Self {
         Self(text)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Words of our own.
+    /// Wraps a string literal of Longhaul's own code.
     #[must_use]
-    pub fn own(words: &'static str) -> Self {
+    pub fn literal(words: &'static str) -> Self {
         Self(words.to_owned())
     }
 
-    /// The same with words of our own behind it.
+    /// Returns this text with a string literal appended.
     #[must_use]
-    pub fn and_own(mut self, words: &'static str) -> Self {
+    pub fn append_literal(mut self, words: &'static str) -> Self {
         self.0.push_str(words);
         self
     }
 
-    /// The same with a number behind it.
+    /// Returns this text with a number appended, in decimal digits.
     #[must_use]
-    pub fn and_number(mut self, number: usize) -> Self {
+    pub fn append_number(mut self, number: usize) -> Self {
         self.0.push_str(&number.to_string());
         self
     }
 
-    /// The same with what fetches the original behind it; a handle has letters and digits alone.
+    /// Returns this text with ` (recall ID)` appended, if there is a recall ID. An ID with other characters
+    /// than ASCII letters and digits is ignored, because it could contain a secret.
     #[must_use]
-    pub fn and_handle(self, handle: Option<&str>) -> Self {
-        match handle.filter(|handle| handle.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
-            Some(handle) => Self(format!("{} (recall {handle})", self.0)),
+    pub fn append_recall_id(self, recall_id: Option<&str>) -> Self {
+        match recall_id.filter(|recall_id| recall_id.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            Some(recall_id) => Self(format!("{} (recall {recall_id})", self.0)),
             None => self,
         }
     }
 
-    /// The same with another redacted text behind it.
+    /// Returns this text with another redacted text appended.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn append(mut self, other: &Self) -> Self {
         self.0.push_str(&other.0);
         self
     }
 
-    /// The same with other words of ours in the place of some.
+    /// Returns this text with every occurrence of `words` replaced by a string literal.
     #[must_use]
-    pub fn with(&self, words: &str, instead: &'static str) -> Self {
+    pub fn replace_with_literal(&self, words: &str, instead: &'static str) -> Self {
         Self(self.0.replace(words, instead))
     }
 
-    /// Parts of it, with a sign of ours between them, and behind them.
+    /// Joins parts of this text with the literal `between`, and appends the literal `behind`. The ranges are
+    /// byte ranges.
     #[must_use]
-    pub fn parts(&self, ranges: &[Range<usize>], between: &'static str, behind: &'static str) -> Self {
+    pub fn join_ranges(&self, ranges: &[Range<usize>], between: &'static str, behind: &'static str) -> Self {
         let parts: Vec<&str> = ranges.iter().map(|range| &self.0[range.clone()]).collect();
         Self(parts.join(between) + behind)
     }
 
-    /// Its lines.
+    /// Returns each line as a redacted text of its own.
     pub fn lines(&self) -> impl Iterator<Item = Self> {
         self.0.lines().map(|line| Self(line.to_owned()))
     }
 
-    /// The same without lines that have nothing in them.
+    /// Returns this text without the lines that are empty or only white space.
     #[must_use]
     pub fn without_blank_lines(&self) -> Self {
         let lines: Vec<&str> = self.0.lines().filter(|line| !line.trim().is_empty()).collect();
         Self(lines.join("\n"))
     }
 
-    /// The same with no more than one blank line in a row, and none around it.
+    /// Returns this text with each run of blank lines reduced to one, and without white space at both ends.
     #[must_use]
-    pub fn without_blank_runs(&self) -> Self {
+    pub fn collapse_blank_lines(&self) -> Self {
         let mut kept = String::with_capacity(self.0.len());
         let mut blank = true;
         for line in self.0.lines() {
@@ -145,25 +152,26 @@ impl Redacted {
         Self(kept.trim().to_owned())
     }
 
-    /// The same without blanks around it.
+    /// Returns this text without white space at both ends.
     #[must_use]
     pub fn trimmed(&self) -> Self {
         Self(self.0.trim().to_owned())
     }
 
-    /// About so many characters of it, with a count of what was left out.
+    /// Returns the beginning and the end of a longer text, about `most` characters in all, with the number of
+    /// omitted characters between them.
     #[must_use]
-    pub fn clipped(&self, most: usize) -> Self {
-        Self(mark::whole(clip(&self.0, most).into_owned()))
+    pub fn truncated(&self, most: usize) -> Self {
+        Self(tag::drop_cut_tag(truncate_middle(&self.0, most).into_owned()))
     }
 
-    /// Its words on one line of so many characters.
+    /// Returns the words of this text on one line, cut after `most` characters.
     #[must_use]
-    pub fn on_one_line(&self, most: usize) -> Self {
-        Self(mark::whole(on_one_line(&self.0, most)))
+    pub fn one_line(&self, most: usize) -> Self {
+        Self(tag::drop_cut_tag(to_one_line(&self.0, most)))
     }
 
-    /// The text, owned.
+    /// Returns the text as an owned string.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -176,18 +184,19 @@ impl fmt::Display for Redacted {
     }
 }
 
-/// Given by the host for one session: keys handles and marks, since the engine has no randomness.
+/// A random key of one session. It keys the recall IDs, the redaction tags and the signatures of checkpoints.
+/// The host program provides it, because the engine has no randomness.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; 32]);
 
 impl SessionKey {
-    /// A key from the host's random bytes.
+    /// Makes a key from random bytes of the host program.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for keyed hashes.
+    /// Returns the bytes, as the key for keyed hashes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
@@ -200,26 +209,24 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// What sort of text it is.
+/// The kind of a text. It decides which rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// Prose, logs, configuration: every rule applies.
+pub enum RedactionMode {
+    /// Prose, logs and configuration, for which every rule applies.
     Text,
-    /// Source code: values behind names are left alone where they are assignments or fields, which code is full of.
+    /// Source code, in which assignments and fields are common: a value is not redacted only because of the
+    /// name that it is assigned to.
     Code,
 }
 
-impl Content {
-    /// Source code by the ending of a file's name, else text.
+impl RedactionMode {
+    /// Returns `Code` if the extension of the file name is one of a programming language, otherwise `Text`.
     #[must_use]
-    pub fn of_path(path: &str) -> Self {
+    pub fn from_path(path: &str) -> Self {
         const CODE: &str = "rs py pyi js jsx mjs cjs ts tsx go java kt scala c h cc cpp hpp cs rb php swift m mm lua pl pm r jl \
                             ex exs erl hs ml clj dart zig nim vue svelte sql css scss html";
-        let ending =
-            path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
-        if ending
-            .is_some_and(|ending| CODE.split_whitespace().any(|known| known.eq_ignore_ascii_case(ending)))
-        {
+        let ending = path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+        if ending.is_some_and(|ending| CODE.split_whitespace().any(|listed| listed.eq_ignore_ascii_case(ending))) {
             Self::Code
         } else {
             Self::Text
@@ -227,90 +234,96 @@ impl Content {
     }
 }
 
-/// A secret that was found: its kind and its bytes in the input.
+/// A secret that was found in the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// What the mark says it is.
+pub struct FoundSecret {
+    /// The kind of the secret, as in its redaction tag: `password`, `github-token`.
     pub kind: String,
-    /// The first byte.
+    /// The offset of its first byte in the input.
     pub start: usize,
-    /// The byte after the last.
+    /// The offset of the byte after its last one.
     pub end: usize,
 }
 
-/// Text without its secrets, and where they were.
+/// The result of redacting a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redaction {
-    /// The text with marks in place of secrets.
+pub struct TextRedaction {
+    /// The text with a redaction tag in place of each secret.
     pub text: Redacted,
-    /// What was found, in order.
-    pub found: Vec<Found>,
+    /// The secrets that were replaced, in the order of the input.
+    pub found: Vec<FoundSecret>,
 }
 
-/// Turns text into [`Redacted`]. Clones are independent; a numbered clone counts on from where the original was.
+/// Turns text into [`Redacted`]. A clone is independent of its original; if tags are numbered, both continue
+/// from the same number.
 #[derive(Clone)]
 pub struct Redactor {
     rules: Rules,
-    marks: Marks,
-    clean: Option<Clean>,
+    tags: TagWriter,
+    clean_texts: Option<CleanTexts>,
 }
 
 impl Redactor {
-    /// Marks end in a number by first sight: for one document.
+    /// Makes a redactor for one document. Each tag ends in a number: the first secret gets 1, the next new
+    /// one gets 2.
     #[must_use]
     pub fn numbered(rules: Rules) -> Self {
-        Self { rules, marks: Marks::Numbered(ByContent::default()), clean: None }
+        Self { rules, tags: TagWriter::Numbered(ContentMap::default()), clean_texts: None }
     }
 
-    /// Marks end in a hash keyed by the session: the same secret gets the same mark in every document of the session.
+    /// Makes a redactor for a session. Each tag ends in a hash keyed by the session, so the same secret gets
+    /// the same tag in every document of the session.
     #[must_use]
     pub fn keyed(rules: Rules, key: SessionKey) -> Self {
-        Self { rules, marks: Marks::Keyed(key), clean: None }
+        Self { rules, tags: TagWriter::Keyed(key), clean_texts: None }
     }
 
-    /// With a memory of texts that hold no secrets by the standard rules; the user's own are not remembered.
-    pub(crate) fn with_memory(rules: Rules, marks_by: Option<&SessionKey>, clean: Clean) -> Self {
-        let marks = marks_by.map_or(Marks::Numbered(ByContent::default()), |key| Marks::Keyed(key.clone()));
+    /// Makes a redactor that skips texts in which the standard rules found no secret earlier. With rules of
+    /// the user nothing is skipped, because the cache knows the standard rules only.
+    pub(crate) fn with_clean_texts(rules: Rules, tag_key: Option<&SessionKey>, clean: CleanTexts) -> Self {
+        let tags = tag_key.map_or(TagWriter::Numbered(ContentMap::default()), |key| TagWriter::Keyed(key.clone()));
         let clean = rules.is_standard().then_some(clean);
-        Self { rules, marks, clean }
+        Self { rules, tags, clean_texts: clean }
     }
 
-    /// The text with its secrets replaced.
-    pub fn redact(&mut self, text: &str, content: Content) -> Redaction {
-        let key = self.clean.as_ref().map(|clean| (clean, ContentKey::of(content as u8, text.as_bytes())));
-        if key.is_some_and(|(clean, key)| clean.holds(key)) {
-            return Redaction { text: Redacted(text.to_owned()), found: Vec::new() };
+    /// Replaces the secrets of a text.
+    pub fn redact(&mut self, text: &str, mode: RedactionMode) -> TextRedaction {
+        let key = self.clean_texts.as_ref().map(|clean| (clean, ContentKey::new(mode as u8, text.as_bytes())));
+        if key.is_some_and(|(clean, key)| clean.contains(key)) {
+            return TextRedaction { text: Redacted(text.to_owned()), found: Vec::new() };
         }
-        let findings = scan::secrets(text.as_bytes(), content, &self.rules);
+        let findings = scan::find_secrets(text.as_bytes(), mode, &self.rules);
         if let Some((clean, key)) = key.filter(|_| findings.is_empty()) {
-            clean.note(key);
+            clean.insert(key);
         }
         let mut clean = String::with_capacity(text.len());
         let mut copied = 0;
         let mut found = Vec::with_capacity(findings.len());
         for finding in findings {
             clean.push_str(&text[copied..finding.start]);
-            self.marks.write(finding.kind, &text.as_bytes()[finding.start..finding.end], &mut clean);
+            self.tags.write_tag(finding.kind, &text.as_bytes()[finding.start..finding.end], &mut clean);
             copied = finding.end;
-            found.push(Found { kind: finding.kind.to_owned(), start: finding.start, end: finding.end });
+            found.push(FoundSecret { kind: finding.kind.to_owned(), start: finding.start, end: finding.end });
         }
         clean.push_str(&text[copied..]);
-        Redaction { text: Redacted(clean), found }
+        TextRedaction { text: Redacted(clean), found }
     }
 
-    /// The JSON document with the secrets in its strings replaced; every other byte is the input's.
-    pub fn redact_json(&mut self, body: &str) -> Result<JsonRedaction, NotJson> {
-        json::redact(body, &self.rules, &mut self.marks, json::Sealed::Report)
+    /// Replaces the secrets in the strings of a JSON document. Every other byte stays as it is. Secrets in
+    /// fields that may not be edited are reported, not replaced.
+    pub fn redact_json(&mut self, body: &str) -> Result<JsonRedaction, InvalidJson> {
+        json::redact_document(body, &self.rules, &mut self.tags, json::SealedPolicy::Report)
     }
 
-    /// The same for a document that is kept and never sent again: thinking loses its secrets, too, and with them its seal.
-    pub fn redact_json_to_keep(&mut self, body: &str) -> Result<JsonRedaction, NotJson> {
-        json::redact(body, &self.rules, &mut self.marks, json::Sealed::Redact)
+    /// Replaces the secrets of a JSON document that is stored and never sent to a provider again. It also
+    /// redacts thinking blocks, which makes their signatures invalid.
+    pub fn redact_json_for_storage(&mut self, body: &str) -> Result<JsonRedaction, InvalidJson> {
+        json::redact_document(body, &self.rules, &mut self.tags, json::SealedPolicy::Redact)
     }
 
-    /// Redacts text that comes in chunks.
+    /// Makes a redactor for text that arrives in chunks.
     #[must_use]
-    pub fn stream(self, content: Content) -> Stream {
-        Stream::new(self, content)
+    pub fn into_stream(self, mode: RedactionMode) -> StreamRedactor {
+        StreamRedactor::new(self, mode)
     }
 }

@@ -1,4 +1,4 @@
-//! What to look for: the shapes and names of `rules.toml`, and what the user adds or allows.
+//! The rules: the key shapes and names of `rules.toml`, and the patterns that the user adds or allows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,38 +8,38 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use regex::bytes::Regex;
 use serde::Deserialize;
 
-use super::command::Command;
-use super::form::{FORMS, Form};
+use super::command_rule::CommandRule;
+use super::key_shape::KeyShape;
+use super::keyword_password::{PipedPasswordRule, SettingRule};
+use super::layout::{LAYOUT_KEYWORDS, SecretLayout};
 use super::placeholders::Placeholders;
-use super::setting::{Piped, Setting};
-use super::shape::Shape;
-use super::value::Class;
-use crate::config::Redaction;
+use super::value::NameClass;
+use crate::config::RedactionConfig;
 
-/// Everything the redactor looks for. Made once and shared: cloning is cheap.
+/// All rules of a redactor. They are built once and shared, so a clone is cheap.
 #[derive(Clone)]
 pub struct Rules {
-    pub(super) standard: &'static Standard,
-    pub(super) user: Arc<[UserFind]>,
+    pub(super) standard: &'static StandardRules,
+    pub(super) user: Arc<[UserPattern]>,
     pub(super) allowed: Arc<[Regex]>,
 }
 
-/// A user's rule that cannot be used: which one, where in its text, and why.
+/// An error in a rule of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
-    /// The list in the configuration: `redaction.rules` or `redaction.allow`.
+    /// The configuration key of the list: `redaction.rules` or `redaction.allow`.
     pub list: &'static str,
-    /// The place in the list, from 0.
-    pub rule: usize,
-    /// The byte in the name or the pattern where the trouble is, from 0.
-    pub at: usize,
-    /// What is wrong.
+    /// The index of the rule in the list, from 0.
+    pub index: usize,
+    /// The offset of the error in the name or the pattern, in bytes from 0.
+    pub byte: usize,
+    /// A description of the error.
     pub message: String,
 }
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}], byte {}: {}", self.list, self.rule, self.at, self.message)
+        write!(f, "{}[{}], byte {}: {}", self.list, self.index, self.byte, self.message)
     }
 }
 
@@ -48,22 +48,22 @@ impl std::error::Error for RuleError {}
 /// One line of the list that `longhaul redact --list-rules` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSummary {
-    /// What the mark says.
+    /// The kind of the secret, as in its redaction tag.
     pub kind: String,
-    /// What sort of service or text it belongs to.
+    /// The group of services or texts that the rule belongs to.
     pub group: String,
-    /// The shape, pattern or names that are looked for.
-    pub looks_for: String,
+    /// A description of what the rule matches: the shapes, the pattern or the names.
+    pub pattern: String,
 }
 
-pub(super) struct UserFind {
+pub(super) struct UserPattern {
     pub(super) kind: String,
     pub(super) pattern: Regex,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { standard: &STANDARD, user: Arc::from([]), allowed: Arc::from([]) }
+        Self { standard: &STANDARD_RULES, user: Arc::from([]), allowed: Arc::from([]) }
     }
 }
 
@@ -74,55 +74,59 @@ impl fmt::Debug for Rules {
 }
 
 impl Rules {
-    /// Whether the user added nothing and allowed nothing.
+    /// Whether the user added no rule and allowed nothing.
     pub(super) fn is_standard(&self) -> bool {
         self.user.is_empty() && self.allowed.is_empty()
     }
 
-    /// The standard rules and the user's own. If a pattern has a capture group, the first group is the secret, else the
-    /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
-    pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
+    /// Builds the standard rules and those of the user. If a pattern has a capture group, the first group is
+    /// the secret, otherwise the whole match is. A value that a pattern of the allow-list matches in full is
+    /// not redacted, whichever rule found it.
+    pub fn with_user_rules(added: &RedactionConfig) -> Result<Self, RuleError> {
         let user = added.rules.iter().enumerate().map(|(rule, added)| {
             let error = |at, message: &str| RuleError {
                 list: "redaction.rules",
-                rule,
-                at,
+                index: rule,
+                byte: at,
                 message: message.to_owned(),
             };
-            if let Some(at) = misnamed(&added.name) {
+            if let Some(at) = invalid_name_byte(&added.name) {
                 return Err(error(at, "a name has 1 to 40 lower case letters, digits and dashes"));
             }
-            let pattern = compile(&added.pattern).map_err(|(at, message)| error(at, &message))?;
+            let pattern = compile_pattern(&added.pattern).map_err(|(at, message)| error(at, &message))?;
             if pattern.is_match(b"") {
                 return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
             }
-            Ok(UserFind { kind: added.name.clone(), pattern })
+            Ok(UserPattern { kind: added.name.clone(), pattern })
         });
         let allowed = added.allow.iter().enumerate().map(|(rule, pattern)| {
-            let error = |(at, message)| RuleError { list: "redaction.allow", rule, at, message };
-            compile(pattern).map_err(error)?;
-            let whole = compile(&format!(r"\A(?:{pattern})\z")).map_err(error)?;
-            if ANYTHING.iter().all(|probe| whole.is_match(probe)) {
-                return Err(error((0, "the pattern lets every secret through".to_owned())));
+            let error = |(at, message)| RuleError { list: "redaction.allow", index: rule, byte: at, message };
+            compile_pattern(pattern).map_err(error)?;
+            let whole = compile_pattern(&format!(r"\A(?:{pattern})\z")).map_err(error)?;
+            if ALLOW_ALL_PROBES.iter().all(|probe| whole.is_match(probe)) {
+                return Err(error((0, "the pattern matches every value, so no secret would be redacted".to_owned())));
             }
             Ok(whole)
         });
         let user = user.collect::<Result<Vec<_>, _>>()?;
         let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { standard: &STANDARD, user: user.into(), allowed: allowed.into() })
+        Ok(Self { standard: &STANDARD_RULES, user: user.into(), allowed: allowed.into() })
     }
 
-    /// All that is looked for, in the order of `rules.toml`, the user's rules last.
+    /// Lists all rules: those of `rules.toml` in their order, then those of the user.
     #[must_use]
     pub fn summary(&self) -> Vec<RuleSummary> {
         let line = |kind: &str, group: &str, looks_for: String| RuleSummary {
             kind: kind.to_owned(),
             group: group.to_owned(),
-            looks_for,
+            pattern: looks_for,
         };
         let vendor = self.standard.vendors.iter().map(|rule| {
-            let before =
-                if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
+            let before = if rule.preceding_names.is_empty() {
+                String::new()
+            } else {
+                format!("{} then ", rule.preceding_names.join("|"))
+            };
             line(&rule.kind, &rule.group, before + &rule.notation.join(" | "))
         });
         let names = NAMED_KINDS.iter().map(|&(_, kind, what)| line(kind, "named", what.to_owned()));
@@ -132,47 +136,45 @@ impl Rules {
     }
 }
 
-/// Values with nothing in common: a pattern that matches all of them matches anything.
-const ANYTHING: [&[u8]; 4] =
+/// Values with nothing in common. A pattern of the allow-list that matches all of them would allow every
+/// secret.
+const ALLOW_ALL_PROBES: [&[u8]; 4] =
     [b"hunter2", b"Xk9-wQ_3.vR~7", b"correct horse", b"0123456789abcdef0123456789ABCDEF"];
 
-/// What a named value is called in its mark.
-pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
+/// The kind in the redaction tag for each class of names, with a description for `--list-rules`.
+pub(super) const NAMED_KINDS: [(NameClass, &str, &str); 5] = [
+    (NameClass::Password, "password", "the value after a name that ends in password, passwd, passphrase, pwd or pass"),
     (
-        Class::Password,
-        "password",
-        "the value behind a name that ends in password, passwd, passphrase, pwd or pass",
-    ),
-    (
-        Class::Secret,
+        NameClass::Secret,
         "secret",
-        "the value behind a name that ends in secret, api key, access key, credentials or bearer",
+        "the value after a name that ends in secret, api key, access key, credentials or bearer",
     ),
     (
-        Class::Token,
+        NameClass::Token,
         "token",
-        "a random-looking value behind a name that ends in token, key, auth, access, login or session",
+        "a random-looking value after a name that ends in token, key, auth, access, login or session",
     ),
-    (Class::Query, "signature", "a random-looking sig or signature parameter of a query"),
-    (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
+    (NameClass::QueryToken, "signature", "a random-looking sig or signature parameter of a query"),
+    (NameClass::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
 
 const OTHER_KINDS: [(&str, &str); 11] = [
-    ("service-key", "a random-looking value behind the name of one of some 770 services"),
-    ("recovery-phrase", "twelve to twenty-four words behind the name of a recovery phrase"),
+    ("service-key", "a random-looking value after the name of one of about 770 services"),
+    ("recovery-phrase", "twelve to twenty-four words after the name of a recovery phrase"),
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
-    ("url-credentials", "user:password in a URL, and behind the flag of a command that takes it"),
-    ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
-    ("connection-string", "Name=value pairs between semicolons that hold a password or an access key"),
+    ("url-credentials", "user:password in a URL, and after the flag of a command that takes it"),
+    ("database-url", "a URL with a password, other than a web address: databases, brokers, file servers"),
+    ("connection-string", "Name=value pairs between semicolons that contain a password or an access key"),
     ("cookie", "the random-looking values of a Cookie or Set-Cookie header"),
-    ("aws-secret-key", "the 40 characters that stand beside an AWS access key id"),
+    ("aws-secret-key", "the 40 characters beside an AWS access key ID"),
     ("kubernetes-secret", "the data of a Kubernetes Secret"),
     ("discord-mention", "<@id> with 17 to 20 digits"),
     ("phone-number", "an E.164 number with its plus sign"),
 ];
 
-/// Where a name cannot be part of a mark.
-fn misnamed(name: &str) -> Option<usize> {
+/// Returns the offset of the first byte that a kind in a redaction tag may not have. A kind has 1 to 40
+/// bytes.
+fn invalid_name_byte(name: &str) -> Option<usize> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     match name.bytes().position(|byte| !fits(byte)) {
         None if name.is_empty() => Some(0),
@@ -181,7 +183,7 @@ fn misnamed(name: &str) -> Option<usize> {
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, (usize, String)> {
+fn compile_pattern(pattern: &str) -> Result<Regex, (usize, String)> {
     if let Err(error) = regex_syntax::Parser::new().parse(pattern) {
         return Err(match error {
             regex_syntax::Error::Parse(error) => (error.span().start.offset, error.kind().to_string()),
@@ -192,46 +194,48 @@ fn compile(pattern: &str) -> Result<Regex, (usize, String)> {
     Regex::new(pattern).map_err(|error| (0, error.to_string()))
 }
 
-/// `rules.toml`, ready to be used.
-pub(super) struct Standard {
-    pub(super) vendors: Vec<Vendor>,
-    /// Finds the literals that shapes begin with, and the marks of URLs, blocks and mentions.
-    pub(super) literals: AhoCorasick,
-    pub(super) literal_meanings: Vec<Vec<Meaning>>,
-    /// Finds the words that name secrets, in any case.
-    pub(super) words: AhoCorasick,
-    pub(super) word_meanings: Vec<Meaning>,
-    pub(super) commands: Vec<Command>,
-    pub(super) settings: Vec<Setting>,
-    pub(super) piped: Vec<Piped>,
-    pub(super) names: Names,
+/// The contents of `rules.toml`, prepared for searching.
+pub(super) struct StandardRules {
+    pub(super) vendors: Vec<VendorRule>,
+    /// Finds the literals that key shapes have, and the beginnings of URLs, key blocks, mentions and
+    /// Kubernetes Secrets.
+    pub(super) literal_finder: AhoCorasick,
+    pub(super) literal_meanings: Vec<Vec<KeywordMeaning>>,
+    /// Finds the words that name secrets and the other keywords, in any case.
+    pub(super) word_finder: AhoCorasick,
+    pub(super) word_meanings: Vec<KeywordMeaning>,
+    pub(super) commands: Vec<CommandRule>,
+    pub(super) settings: Vec<SettingRule>,
+    pub(super) piped_passwords: Vec<PipedPasswordRule>,
+    pub(super) names: NameWords,
     pub(super) placeholders: Placeholders,
 }
 
-pub(super) struct Vendor {
+pub(super) struct VendorRule {
     pub(super) kind: String,
     pub(super) group: String,
-    /// The shapes as published, and as they are looked for as well if what they fit looks drawn at random.
-    pub(super) shapes: Vec<Shape>,
-    pub(super) loosened: Vec<Shape>,
+    /// The shapes as published.
+    pub(super) shapes: Vec<KeyShape>,
+    /// The same shapes with wider alphabets and shorter lengths. What they match must also look random.
+    pub(super) loose_shapes: Vec<KeyShape>,
     pub(super) notation: Vec<String>,
-    pub(super) glued: bool,
-    pub(super) entropy: f64,
-    pub(super) after: Vec<String>,
+    pub(super) may_follow_letter: bool,
+    pub(super) min_entropy: f64,
+    pub(super) preceding_names: Vec<String>,
 }
 
-/// What a keyword hit calls for.
+/// The search that a keyword starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum KeywordMeaning {
     Shape {
         vendor: usize,
         shape: usize,
     },
-    After {
+    KeyAfterName {
         vendor: usize,
     },
-    Named {
-        class: Class,
+    SecretName {
+        class: NameClass,
         whole: bool,
         cookie: bool,
     },
@@ -239,7 +243,7 @@ pub(super) enum Meaning {
     KeyBlock,
     PuttyBlock,
     Mention,
-    KubernetesSecret,
+    KubernetesYaml,
     KubernetesJson,
     Command {
         command: usize,
@@ -249,20 +253,20 @@ pub(super) enum Meaning {
     Setting {
         setting: usize,
     },
-    Piped {
+    PipedPassword {
         piped: usize,
     },
-    Form(Form),
+    Layout(SecretLayout),
 }
 
 #[derive(Deserialize)]
-struct File {
+struct RulesFile {
     rules: Vec<VendorRow>,
-    /// Names of services, between blanks.
+    /// The names of the services, separated by white space.
     services: String,
-    commands: Vec<Command>,
-    settings: Vec<Setting>,
-    piped: Vec<Piped>,
+    commands: Vec<CommandRule>,
+    settings: Vec<SettingRule>,
+    piped: Vec<PipedPasswordRule>,
     names: NamesRow,
     placeholders: Placeholders,
 }
@@ -297,66 +301,66 @@ struct NamesRow {
     schemes: Vec<String>,
 }
 
-/// The words around a name that say more about it.
-pub(super) struct Names {
-    pub(super) tails: Vec<String>,
-    pub(super) strengthens: Vec<String>,
+/// Words near the keyword of a name that change its meaning. `rules.toml` documents each list.
+pub(super) struct NameWords {
+    pub(super) suffixes: Vec<String>,
+    pub(super) strengthening: Vec<String>,
     pub(super) harmless: Vec<String>,
-    pub(super) filling: Vec<String>,
-    pub(super) headers: Vec<String>,
-    pub(super) schemes: Vec<String>,
+    pub(super) fillers: Vec<String>,
+    pub(super) header_names: Vec<String>,
+    pub(super) auth_schemes: Vec<String>,
 }
 
-const LITERALS: [(&str, Meaning); 9] = [
-    ("//", Meaning::Url),
-    ("-----BEGIN", Meaning::KeyBlock),
-    ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
-    ("<@", Meaning::Mention),
-    ("kind: Secret", Meaning::KubernetesSecret),
-    ("kind: secret", Meaning::KubernetesSecret),
-    ("kind: \"Secret\"", Meaning::KubernetesSecret),
-    ("kind\"", Meaning::KubernetesJson),
-    ("kind\\\"", Meaning::KubernetesJson),
+const LITERAL_KEYWORDS: [(&str, KeywordMeaning); 9] = [
+    ("//", KeywordMeaning::Url),
+    ("-----BEGIN", KeywordMeaning::KeyBlock),
+    ("PuTTY-User-Key-File-", KeywordMeaning::PuttyBlock),
+    ("<@", KeywordMeaning::Mention),
+    ("kind: Secret", KeywordMeaning::KubernetesYaml),
+    ("kind: secret", KeywordMeaning::KubernetesYaml),
+    ("kind: \"Secret\"", KeywordMeaning::KubernetesYaml),
+    ("kind\"", KeywordMeaning::KubernetesJson),
+    ("kind\\\"", KeywordMeaning::KubernetesJson),
 ];
 
 table! {
-    static STANDARD: Standard = "rules.toml", Standard::made;
+    static STANDARD_RULES: StandardRules = "rules.toml", StandardRules::from_file;
 }
 
-impl Standard {
-    fn made(mut file: File) -> Result<Self, String> {
+impl StandardRules {
+    fn from_file(mut file: RulesFile) -> Result<Self, String> {
         let vendors =
-            std::mem::take(&mut file.rules).into_iter().map(Vendor::parse).collect::<Result<Vec<_>, _>>()?;
-        let mut literals: BTreeMap<&str, Vec<Meaning>> = BTreeMap::new();
-        for (vendor, rule) in vendors.iter().enumerate().filter(|(_, rule)| rule.after.is_empty()) {
+            std::mem::take(&mut file.rules).into_iter().map(VendorRule::parse).collect::<Result<Vec<_>, _>>()?;
+        let mut literals: BTreeMap<&str, Vec<KeywordMeaning>> = BTreeMap::new();
+        for (vendor, rule) in vendors.iter().enumerate().filter(|(_, rule)| rule.preceding_names.is_empty()) {
             for (at, shape) in rule.shapes.iter().enumerate() {
                 let keyword = shape.keyword().ok_or(format!("{}: a shape without a literal", rule.kind))?;
-                literals.entry(keyword).or_default().push(Meaning::Shape { vendor, shape: at });
+                literals.entry(keyword).or_default().push(KeywordMeaning::Shape { vendor, shape: at });
             }
         }
-        for (literal, meaning) in LITERALS {
+        for (literal, meaning) in LITERAL_KEYWORDS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file, &vendors);
+        let words = collect_keywords(&file, &vendors);
         Ok(Self {
-            literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
+            literal_finder: build_finder(literals.keys().copied(), MatchKind::Standard, IgnoreCase::No)?,
             literal_meanings: literals.into_values().collect(),
-            words: automaton(
+            word_finder: build_finder(
                 words.iter().map(|(word, _)| word.as_str()),
                 MatchKind::LeftmostLongest,
-                AnyCase::Yes,
+                IgnoreCase::Yes,
             )?,
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
             commands: file.commands,
             settings: file.settings,
-            piped: file.piped,
-            names: Names {
-                tails: file.names.tails,
-                strengthens: file.names.strengthens,
+            piped_passwords: file.piped,
+            names: NameWords {
+                suffixes: file.names.tails,
+                strengthening: file.names.strengthens,
                 harmless: file.names.harmless,
-                filling: file.names.filling,
-                headers: file.names.headers,
-                schemes: file.names.schemes,
+                fillers: file.names.filling,
+                header_names: file.names.headers,
+                auth_schemes: file.names.schemes,
             },
             placeholders: file.placeholders,
             vendors,
@@ -364,48 +368,48 @@ impl Standard {
     }
 }
 
-fn words(file: &File, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
+fn collect_keywords(file: &RulesFile, vendors: &[VendorRule]) -> Vec<(String, KeywordMeaning)> {
     let names = &file.names;
     let classes = [
-        (&names.password, Class::Password),
-        (&names.secret, Class::Secret),
-        (&names.token, Class::Token),
-        (&names.query, Class::Query),
-        (&names.header, Class::Header),
+        (&names.password, NameClass::Password),
+        (&names.secret, NameClass::Secret),
+        (&names.token, NameClass::Token),
+        (&names.query, NameClass::QueryToken),
+        (&names.header, NameClass::Header),
     ];
     let secrets = classes.into_iter().flat_map(|(words, class)| {
         words.iter().map(move |word| {
             let whole = names.whole.contains(word);
-            (word.clone(), Meaning::Named { class, whole, cookie: word == "cookie" })
+            (word.clone(), KeywordMeaning::SecretName { class, whole, cookie: word == "cookie" })
         })
     });
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
-        rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
+        rule.preceding_names.iter().map(move |name| (name.clone(), KeywordMeaning::KeyAfterName { vendor }))
     });
     let commands = file.commands.iter().enumerate();
-    let commands = commands.map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
+    let commands = commands.map(|(command, row)| (row.name.clone(), KeywordMeaning::Command { command }));
     let settings = file.settings.iter().enumerate();
-    let settings = settings.map(|(setting, row)| (row.word.clone(), Meaning::Setting { setting }));
+    let settings = settings.map(|(setting, row)| (row.word.clone(), KeywordMeaning::Setting { setting }));
     let piped = file.piped.iter().enumerate();
-    let piped = piped.map(|(piped, row)| (row.word.clone(), Meaning::Piped { piped }));
-    let services = file.services.split_whitespace().map(|name| (name.to_owned(), Meaning::Service));
-    let forms = FORMS.iter().map(|&(word, form)| (word.to_owned(), Meaning::Form(form)));
+    let piped = piped.map(|(piped, row)| (row.word.clone(), KeywordMeaning::PipedPassword { piped }));
+    let services = file.services.split_whitespace().map(|name| (name.to_owned(), KeywordMeaning::Service));
+    let forms = LAYOUT_KEYWORDS.iter().map(|&(word, form)| (word.to_owned(), KeywordMeaning::Layout(form)));
     secrets.chain(after).chain(commands).chain(settings).chain(piped).chain(forms).chain(services).collect()
 }
 
 #[derive(Clone, Copy)]
-enum AnyCase {
+enum IgnoreCase {
     Yes,
     No,
 }
 
-fn automaton<'w>(
+fn build_finder<'w>(
     words: impl Iterator<Item = &'w str>,
     kind: MatchKind,
-    case: AnyCase,
+    case: IgnoreCase,
 ) -> Result<AhoCorasick, String> {
     AhoCorasickBuilder::new()
-        .ascii_case_insensitive(matches!(case, AnyCase::Yes))
+        .ascii_case_insensitive(matches!(case, IgnoreCase::Yes))
         .match_kind(kind)
         .kind(Some(AhoCorasickKind::DFA))
         .prefilter(false)
@@ -413,21 +417,20 @@ fn automaton<'w>(
         .map_err(|error| error.to_string())
 }
 
-impl Vendor {
+impl VendorRule {
     fn parse(row: VendorRow) -> Result<Self, String> {
-        let parse =
-            |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
-        let shapes = row.shapes.iter().map(parse).collect::<Result<Vec<Shape>, _>>()?;
-        let loosened = shapes.iter().map(Shape::loosened).collect();
+        let parse = |notation: &String| KeyShape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
+        let shapes = row.shapes.iter().map(parse).collect::<Result<Vec<KeyShape>, _>>()?;
+        let loosened = shapes.iter().map(KeyShape::loosened).collect();
         Ok(Self {
             shapes,
-            loosened,
+            loose_shapes: loosened,
             kind: row.kind,
             group: row.group,
             notation: row.shapes,
-            glued: row.glued,
-            entropy: row.entropy,
-            after: row.after,
+            may_follow_letter: row.glued,
+            min_entropy: row.entropy,
+            preceding_names: row.after,
         })
     }
 }

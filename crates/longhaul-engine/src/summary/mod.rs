@@ -1,45 +1,45 @@
-//! A model's summary: what a model would be asked, and what of its answer is believed.
+//! Summaries that a model writes: the prompts for the model, and the audit of its reply.
 //!
 //! ```text
-//! units that will go ──Ask──▶ questions ──▶ (a model, elsewhere) ──▶ Answer ──read──▶ statements ──audit──▶ what a checkpoint may say
+//! turns ──SummaryJob──▶ prompts ──▶ (a model) ──▶ ModelSummary ──audit──▶ Notes
 //! ```
 //!
-//! Nobody here waits: an ask is a value, and an answer is an input of a later plan. It is taken for the very units that it was asked
-//! for, if they are unchanged; and of what it says, only what the transcript bears out.
+//! Nothing here waits for a model: a job is a value, and a summary is an input of a later plan. A summary is
+//! used only for the turns that it was written for, if they are unchanged, and without the parts that the
+//! transcript contradicts.
 //!
-//! It may use `checkpoint`, `evidence` and what is below them.
+//! It may use `checkpoint`, `evidence` and the modules below them.
 
-mod ask;
+mod append;
 mod audit;
-mod covers;
-mod extend;
-mod read;
-mod turns;
+mod job;
+mod render_turns;
+mod scope;
 
-pub use ask::{Ask, FRAME, Material, Question, room};
-pub(crate) use audit::{Audited, LONGEST, NoSummary, audit};
-pub use audit::{Finding, Mended};
-pub use covers::Covers;
-pub(crate) use turns::{harmless, turn};
+pub use audit::{AuditAction, AuditFinding};
+pub(crate) use audit::{AuditedSummary, MAX_SUMMARY_BYTES, SummaryRejection, audit};
+pub use job::{MAX_PROMPT_FRAME, Material, SummaryJob, SummaryPrompt, required_window};
+pub(crate) use render_turns::{escape_markers, render_turn};
+pub use scope::SummaryScope;
 
-/// What a model answered.
+/// A summary as a model wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// For which units.
-    pub covers: Covers,
-    /// Its words, as they came.
+pub struct ModelSummary {
+    /// The turns that the summary is about.
+    pub scope: SummaryScope,
+    /// The text, unchanged.
     pub text: String,
-    /// Who wrote it, as a person would name it.
-    pub by: String,
-    /// Whether it came to its end.
-    pub end: End,
+    /// The name of the author, as it is shown to people.
+    pub author: String,
+    /// Whether the model finished the text.
+    pub completeness: Completeness,
 }
 
-/// Whether an answer came to its end.
+/// Whether a model finished its summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It did.
-    Whole,
-    /// The model had no room for more: the last thing that it says may be half of one.
-    Cut,
+pub enum Completeness {
+    /// The model finished the summary.
+    Complete,
+    /// The reply reached its token limit, so the last statement may be incomplete.
+    Truncated,
 }

@@ -1,4 +1,4 @@
-//! A file and what became of it: a line of Relevant Files.
+//! A line of the section Relevant Files: a path and what happened to the file.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,58 +6,60 @@ use std::str::FromStr;
 
 use crate::redact::Redacted;
 
-/// Between the path and what is said of it.
-const DASH: &str = " — ";
+/// Separates the path from the status.
+const STATUS_SEPARATOR: &str = " — ";
 
-/// A file and what became of it.
+/// A path with its status, such as `edited 3 times`. It renders as one line and parses back into the same
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNote {
     path: Redacted,
-    what: Redacted,
+    status: Redacted,
 }
 
 impl FileNote {
-    /// A note; a dash in the path becomes a shorter one, for the first long one ends it.
+    /// Builds a note. The separator inside the path is replaced by a shorter dash, because the first
+    /// separator ends the path.
     #[must_use]
     pub fn new(path: &Redacted, what: Redacted) -> Self {
-        Self { path: path.with(DASH, " – ").on_one_line(usize::MAX), what }
+        Self { path: path.replace_with_literal(STATUS_SEPARATOR, " – ").one_line(usize::MAX), status: what }
     }
 
-    /// The line, all of whose parts are redacted.
+    /// Returns the line. It needs no redaction, because all of its parts are redacted.
     #[must_use]
-    pub fn line(&self) -> Redacted {
-        match self.what.as_str() {
+    pub fn to_line(&self) -> Redacted {
+        match self.status.as_str() {
             "" => self.path.clone(),
-            _ => self.path.clone().and_own(DASH).and(&self.what),
+            _ => self.path.clone().append_literal(STATUS_SEPARATOR).append(&self.status),
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &str {
         self.path.as_str()
     }
 
-    /// What became of it.
+    /// Returns what happened to the file, or an empty string if the line had no status.
     #[must_use]
-    pub fn what(&self) -> &str {
-        self.what.as_str()
+    pub fn status(&self) -> &str {
+        self.status.as_str()
     }
 }
 
 impl fmt::Display for FileNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.line().as_str())
+        f.write_str(self.to_line().as_str())
     }
 }
 
-/// Reads back what was written, which was redacted then.
+/// Parses what `Display` writes. The text was redacted when it was written.
 impl FromStr for FileNote {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let (path, what) = text.split_once(DASH).unwrap_or((text, ""));
-        let stored = |text: &str| Redacted::from_store(text.to_owned());
-        Ok(Self { path: stored(path), what: stored(what) })
+        let (path, what) = text.split_once(STATUS_SEPARATOR).unwrap_or((text, ""));
+        let stored = |text: &str| Redacted::assume_redacted(text.to_owned());
+        Ok(Self { path: stored(path), status: stored(what) })
     }
 }

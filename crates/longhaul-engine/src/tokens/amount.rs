@@ -1,27 +1,25 @@
-//! A number of tokens.
+//! The type for a number of tokens, and helpers to print numbers.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Sub};
 
-/// A number of tokens. Sums saturate, so that no input can make one wrap; the difference of two stops at zero.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+/// A number of tokens. Sums saturate, so that no input can make them wrap, and differences stop at zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Tokens(pub u64);
 
 impl Tokens {
-    /// None at all.
+    /// Zero tokens.
     pub const ZERO: Self = Self(0);
 
-    /// The bare number, for ratios and for reports that print it their own way.
+    /// Returns the bare number, for ratios and for reports that format it themselves.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// So much of it, to the nearest whole token.
+    /// Returns a fraction of the tokens, rounded to the nearest token: `share` is 0.25 for a quarter.
     #[must_use]
     pub fn share(self, share: f64) -> Self {
         Self((self.0 as f64 * share).round() as u64)
@@ -64,23 +62,24 @@ impl Sum for Tokens {
     }
 }
 
-/// Digits in groups of three: `12,345`. Width and alignment of the format apply to the whole.
+/// Formats the number with commas between groups of three digits: `12,345`. Width and alignment apply to the
+/// whole text.
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&grouped(self.0))
+        f.pad(&group_digits(self.0))
     }
 }
 
-/// A part of a whole in percent; nothing where that says nothing, because there is no whole or no part that could be counted.
+/// Returns `part` in percent of `whole`, or `None` if `whole` is not positive or the result is not finite.
 #[must_use]
 pub fn percent(part: f64, whole: f64) -> Option<f64> {
     let percent = 100.0 * part / whole;
     (whole > 0.0 && percent.is_finite()).then_some(percent)
 }
 
-/// A number as people read it: 1234567 is 1,234,567.
+/// Formats a number with commas between groups of three digits: 1234567 becomes `1,234,567`.
 #[must_use]
-pub fn grouped(number: u64) -> String {
+pub fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {

@@ -1,32 +1,33 @@
-//! How a model's tokens are counted: a vocabulary, and a factor where the model has another one that is not public.
+//! Counts tokens for one model: by a vocabulary, and a factor if the model's own vocabulary is not public.
 
 use std::fmt;
 
 use super::{Tokens, Vocabulary};
 
-/// How many times more tokens than the vocabulary says, in thousandths, so that equal factors are equal values.
+/// The ratio of a model's tokens to those of the vocabulary. It is stored in thousandths, so that equal
+/// factors are equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
-pub struct Factor(u32);
+pub struct TokenFactor(u32);
 
-impl Factor {
-    /// The vocabulary is the model's own.
+impl TokenFactor {
+    /// The factor for a model whose own vocabulary is used.
     pub const ONE: Self = Self(1_000);
 
-    /// A factor from thousandths: 1150 is 1.15.
+    /// Creates a factor from thousandths: 1150 is 1.15.
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
     }
 
-    /// So many tokens times this factor, rounded up: an estimate at a boundary leans high.
+    /// Multiplies a number of tokens by this factor and rounds up, so that an estimate is rather too high.
     #[must_use]
-    pub fn times(self, tokens: Tokens) -> Tokens {
+    pub fn apply(self, tokens: Tokens) -> Tokens {
         Tokens(tokens.0.saturating_mul(u64::from(self.0)).div_ceil(1_000))
     }
 }
 
-impl TryFrom<f64> for Factor {
+impl TryFrom<f64> for TokenFactor {
     type Error = String;
 
     fn try_from(factor: f64) -> Result<Self, String> {
@@ -38,13 +39,13 @@ impl TryFrom<f64> for Factor {
     }
 }
 
-impl From<Factor> for f64 {
-    fn from(factor: Factor) -> Self {
+impl From<TokenFactor> for f64 {
+    fn from(factor: TokenFactor) -> Self {
         Self::from(factor.0) / 1_000.0
     }
 }
 
-impl fmt::Display for Factor {
+impl fmt::Display for TokenFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", f64::from(*self))
     }
@@ -52,33 +53,33 @@ impl fmt::Display for Factor {
 
 /// Counts the tokens of a text for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Counter {
+pub struct TokenCounter {
     /// The model's vocabulary, or the nearest public one.
     pub vocabulary: Vocabulary,
-    /// What makes up for the difference between the two.
-    pub factor: Factor,
+    /// The factor that corrects the count of a vocabulary that is not the model's own.
+    pub factor: TokenFactor,
 }
 
-impl Counter {
-    /// A counter for a model whose vocabulary is public.
+impl TokenCounter {
+    /// Creates a counter for a model whose vocabulary is public.
     #[must_use]
     pub const fn exact(vocabulary: Vocabulary) -> Self {
-        Self { vocabulary, factor: Factor::ONE }
+        Self { vocabulary, factor: TokenFactor::ONE }
     }
 
-    /// The tokens of a text. Text that looks like a special token is ordinary text.
+    /// Counts the tokens of a text. Text that looks like a special token counts as ordinary text.
     #[must_use]
     pub fn count(self, text: &str) -> Tokens {
-        self.factor.times(self.vocabulary.count(text))
+        self.factor.apply(self.vocabulary.count(text))
     }
 
-    /// Whether the model's own vocabulary does the counting.
+    /// Returns whether the count uses the model's own vocabulary.
     #[must_use]
     pub fn is_exact(self) -> bool {
-        self.factor == Factor::ONE
+        self.factor == TokenFactor::ONE
     }
 
-    /// What a report calls it: `o200k_base`, or `o200k_base × 1.15`.
+    /// Returns the name for reports: `o200k_base`, or `o200k_base × 1.15`.
     #[must_use]
     pub fn name(self) -> String {
         if self.is_exact() {
@@ -91,18 +92,18 @@ impl Counter {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counter, Factor, Tokens, Vocabulary};
+    use super::{TokenCounter, TokenFactor, Tokens, Vocabulary};
 
     #[test]
     fn a_factor_rounds_up_and_shows_in_the_name() {
-        let near = Counter { vocabulary: Vocabulary::O200kBase, factor: Factor::from_thousandths(1_150) };
+        let near = TokenCounter { vocabulary: Vocabulary::O200kBase, factor: TokenFactor::from_thousandths(1_150) };
         assert_eq!(near.vocabulary.count("hello world"), Tokens(2));
         assert_eq!(near.count("hello world"), Tokens(3));
         assert_eq!(near.count(""), Tokens::ZERO);
         assert_eq!(near.name(), "o200k_base × 1.15");
         assert!(!near.is_exact());
 
-        let own = Counter::exact(Vocabulary::Cl100kBase);
+        let own = TokenCounter::exact(Vocabulary::Cl100kBase);
         assert_eq!(own.count("hello world"), Tokens(2));
         assert_eq!(own.name(), "cl100k_base");
         assert!(own.is_exact());
@@ -110,10 +111,10 @@ mod tests {
 
     #[test]
     fn a_factor_reads_as_a_plain_number_and_refuses_nonsense() {
-        assert_eq!(serde_json::from_str::<Factor>("1.15").unwrap(), Factor::from_thousandths(1_150));
-        assert_eq!(serde_json::to_string(&Factor::ONE).unwrap(), "1.0");
+        assert_eq!(serde_json::from_str::<TokenFactor>("1.15").unwrap(), TokenFactor::from_thousandths(1_150));
+        assert_eq!(serde_json::to_string(&TokenFactor::ONE).unwrap(), "1.0");
         for nonsense in ["0", "-1", "1e9"] {
-            assert!(serde_json::from_str::<Factor>(nonsense).is_err(), "{nonsense}");
+            assert!(serde_json::from_str::<TokenFactor>(nonsense).is_err(), "{nonsense}");
         }
     }
 }

@@ -1,28 +1,31 @@
-//! A fast estimate of a text's tokens, in one pass over its bytes.
+//! Estimates the tokens of a text quickly, in one pass over its bytes.
 //!
-//! Tokenizers cut text into words, numbers, punctuation and white space before they merge anything, and what such a run
-//! costs depends little on which letters it has. So runs are counted by class, and each class has a weight. The estimates
-//! of two parts add up to that of the whole but for the run that the cut goes through.
+//! Tokenizers cut text into words, numbers, punctuation and white space before they merge bytes. The cost of
+//! such a run depends little on its letters. So the runs are counted by class, and each class has a weight.
+//!
+//! The estimates of two parts add up to the estimate of the whole, except for a run that the cut splits.
 
-mod scan;
+mod runs;
 
 use super::Tokens;
 
-/// What a text's runs are counted by. A run can count in several: a word of twelve letters is a `Word`, has seven letters
-/// past the fifth and two past the tenth.
+/// The classes by which the runs of a text are counted. A run can count in several: a word of twelve letters
+/// counts once as `Word`, seven times as `WordPast5` and twice as `WordPast10`. In these names, a mark is an
+/// ASCII punctuation character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// A word as prose has it: white space before, white space or a stop after, the first letter at most a capital.
+pub enum RunClass {
+    /// A word of prose: after white space, before white space or a punctuation mark that ends a phrase, and
+    /// with at most the first letter a capital.
     Prose,
-    /// Its letters past the eighth.
+    /// Each letter of a prose word after the eighth.
     ProsePast8,
-    /// Its letters past the thirteenth.
+    /// Each letter of a prose word after the thirteenth.
     ProsePast13,
-    /// Any other letters, as in identifiers; `camelCase` is two.
+    /// Any other word, such as a part of an identifier; `camelCase` is two.
     Word,
-    /// Its letters past the fifth.
+    /// Each letter of such a word after the fifth.
     WordPast5,
-    /// Its letters past the tenth.
+    /// Each letter of such a word after the tenth.
     WordPast10,
     /// A word directly after another: the `Case` of `camelCase`.
     WordAfterLetter,
@@ -30,49 +33,49 @@ pub enum Class {
     WordAfterDigit,
     /// A word directly after punctuation.
     WordAfterMark,
-    /// Two or more capitals, and the small letters that follow.
+    /// Two or more capitals, with the small letters that follow.
     Capitals,
-    /// Its letters past the second.
+    /// Each letter of such a word after the second.
     CapitalsPast2,
-    /// Letters of a long run with digits in it and one case: hexadecimal.
+    /// Each character of a long run that has digits and letters of one case: hexadecimal.
     Hex,
-    /// Characters of a long run with digits and both cases in it: base64.
+    /// Each character of a long run that has digits and letters of both cases: base64.
     Base64,
-    /// Groups of up to three digits.
+    /// A group of up to three digits.
     Digits,
-    /// White space within a line, more than the one space before a word.
+    /// White space within a line, beyond the one space before a word.
     Spaces,
     /// White space directly before a digit.
     SpaceBeforeDigit,
     /// White space with line ends.
     Newlines,
-    /// The same, where its line ends follow punctuation.
+    /// White space whose line ends directly follow punctuation.
     NewlinesAfterMark,
     /// A run of punctuation.
     Marks,
-    /// A single mark directly before a letter.
+    /// A single punctuation mark directly before a letter.
     MarkBeforeLetter,
-    /// Marks of a run past the first.
+    /// Each mark of a run of punctuation after the first.
     MarksPast1,
-    /// Marks of a run past the third.
+    /// Each mark of a run of punctuation after the third.
     MarksPast3,
-    /// A mark or symbol four times or more: a ruler.
+    /// A ruler: the same punctuation mark or symbol four times or more.
     Ruler,
-    /// Its length in sixteens.
+    /// Each sixteen characters of a ruler.
     RulerSixteens,
-    /// A letter of the Latin script outside ASCII.
+    /// A Latin letter outside ASCII.
     Latin,
     /// A word of Greek, Cyrillic or Armenian.
     CyrillicWord,
-    /// A letter of these.
+    /// A letter of Greek, Cyrillic or Armenian.
     Cyrillic,
-    /// A word of Hebrew, Arabic or their neighbours.
+    /// A word of Hebrew, Arabic or a neighbouring script.
     ArabicWord,
-    /// A letter of these.
+    /// A letter of Hebrew, Arabic or a neighbouring script.
     Arabic,
-    /// A character of the scripts of India and South-East Asia.
+    /// A character of a script of India or South-East Asia.
     Indic,
-    /// A kana.
+    /// A Japanese kana.
     Kana,
     /// A Chinese character.
     Han,
@@ -88,75 +91,77 @@ pub enum Class {
     Control,
 }
 
-/// How many classes there are.
-const N: usize = 37;
+/// The number of classes.
+const CLASS_COUNT: usize = 37;
 
-/// The tokens that one of each class costs, in the order of [`Class`].
+/// The tokens that one item of each class costs, in the order of [`RunClass`].
 ///
-/// Fitted by `bench/tokens/fit.py` against `o200k_base`; `bench/tokens/README.md` has the data, the split and the errors.
-pub const WEIGHTS: [(Class, f32); N] = [
-    (Class::Prose, 0.979),
-    (Class::ProsePast8, 0.314),
-    (Class::ProsePast13, 0.305),
-    (Class::Word, 0.592),
-    (Class::WordPast5, 0.209),
-    (Class::WordPast10, 0.000),
-    (Class::WordAfterLetter, 0.036),
-    (Class::WordAfterDigit, 0.223),
-    (Class::WordAfterMark, 0.248),
-    (Class::Capitals, 0.926),
-    (Class::CapitalsPast2, 0.163),
-    (Class::Hex, 0.571),
-    (Class::Base64, 0.753),
-    (Class::Digits, 1.121),
-    (Class::Spaces, 0.976),
-    (Class::SpaceBeforeDigit, 1.011),
-    (Class::Newlines, 0.902),
-    (Class::NewlinesAfterMark, 0.000),
-    (Class::Marks, 0.938),
-    (Class::MarkBeforeLetter, 0.600),
-    (Class::MarksPast1, 0.219),
-    (Class::MarksPast3, 0.293),
-    (Class::Ruler, 0.858),
-    (Class::RulerSixteens, 0.673),
-    (Class::Latin, 0.777),
-    (Class::CyrillicWord, 0.471),
-    (Class::Cyrillic, 0.242),
-    (Class::ArabicWord, 0.445),
-    (Class::Arabic, 0.274),
-    (Class::Indic, 0.400),
-    (Class::Kana, 0.575),
-    (Class::Han, 0.721),
-    (Class::Hangul, 0.617),
-    (Class::Symbol, 1.080),
-    (Class::ThreeBytes, 1.518),
-    (Class::FourBytes, 2.044),
-    (Class::Control, 1.000),
+/// `bench/tokens/fit.py` fitted the weights against `o200k_base`. `bench/tokens/README.md` describes the
+/// data, the split and the errors.
+pub const RUN_WEIGHTS: [(RunClass, f32); CLASS_COUNT] = [
+    (RunClass::Prose, 0.979),
+    (RunClass::ProsePast8, 0.314),
+    (RunClass::ProsePast13, 0.305),
+    (RunClass::Word, 0.592),
+    (RunClass::WordPast5, 0.209),
+    (RunClass::WordPast10, 0.000),
+    (RunClass::WordAfterLetter, 0.036),
+    (RunClass::WordAfterDigit, 0.223),
+    (RunClass::WordAfterMark, 0.248),
+    (RunClass::Capitals, 0.926),
+    (RunClass::CapitalsPast2, 0.163),
+    (RunClass::Hex, 0.571),
+    (RunClass::Base64, 0.753),
+    (RunClass::Digits, 1.121),
+    (RunClass::Spaces, 0.976),
+    (RunClass::SpaceBeforeDigit, 1.011),
+    (RunClass::Newlines, 0.902),
+    (RunClass::NewlinesAfterMark, 0.000),
+    (RunClass::Marks, 0.938),
+    (RunClass::MarkBeforeLetter, 0.600),
+    (RunClass::MarksPast1, 0.219),
+    (RunClass::MarksPast3, 0.293),
+    (RunClass::Ruler, 0.858),
+    (RunClass::RulerSixteens, 0.673),
+    (RunClass::Latin, 0.777),
+    (RunClass::CyrillicWord, 0.471),
+    (RunClass::Cyrillic, 0.242),
+    (RunClass::ArabicWord, 0.445),
+    (RunClass::Arabic, 0.274),
+    (RunClass::Indic, 0.400),
+    (RunClass::Kana, 0.575),
+    (RunClass::Han, 0.721),
+    (RunClass::Hangul, 0.617),
+    (RunClass::Symbol, 1.080),
+    (RunClass::ThreeBytes, 1.518),
+    (RunClass::FourBytes, 2.044),
+    (RunClass::Control, 1.000),
 ];
 
-/// About how many tokens a text has, leaning neither way; one or more unless it is empty.
+/// Estimates the tokens of a text, without a bias to either side. Only the empty text has none.
 #[must_use]
 pub fn estimate(text: &str) -> Tokens {
     let sum: f64 =
-        classes(text).iter().zip(WEIGHTS).map(|(&n, (_, weight))| f64::from(n) * f64::from(weight)).sum();
+        count_runs(text).iter().zip(RUN_WEIGHTS).map(|(&n, (_, weight))| f64::from(n) * f64::from(weight)).sum();
     Tokens((sum.round() as u64).max(u64::from(!text.is_empty())))
 }
 
-/// How much of each class a text has, in the order of [`WEIGHTS`]: what the weights are fitted on.
+/// Counts the items of each class in a text, in the order of [`RUN_WEIGHTS`]. The weights are fitted to these
+/// counts.
 #[must_use]
-pub fn classes(text: &str) -> [u32; N] {
-    scan::classes(text.as_bytes())
+pub fn count_runs(text: &str) -> [u32; CLASS_COUNT] {
+    runs::count_runs(text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Class, N, Tokens, WEIGHTS, classes, estimate};
+    use super::{CLASS_COUNT, RUN_WEIGHTS, RunClass, Tokens, count_runs, estimate};
 
     #[test]
     fn the_weights_stand_in_the_order_of_the_classes() {
-        for (at, (class, weight)) in WEIGHTS.into_iter().enumerate() {
+        for (at, (class, weight)) in RUN_WEIGHTS.into_iter().enumerate() {
             assert_eq!(class as usize, at, "{class:?}");
             assert!(weight >= 0.0, "{class:?}");
         }
@@ -164,40 +169,40 @@ mod tests {
 
     #[test]
     fn runs_are_counted_by_class() {
-        let cases: [(&str, &[(Class, u32)]); 17] = [
-            ("two words.", &[(Class::Prose, 2), (Class::Marks, 1)]),
-            ("telephones=", &[(Class::Word, 1), (Class::WordPast5, 5), (Class::Marks, 1)]),
-            ("internationally", &[(Class::Prose, 1), (Class::ProsePast8, 7), (Class::ProsePast13, 2)]),
-            ("camelCase", &[(Class::Word, 2), (Class::WordAfterLetter, 1)]),
-            ("HTTP", &[(Class::Capitals, 1), (Class::CapitalsPast2, 2)]),
-            ("1234567", &[(Class::Digits, 3)]),
-            ("a 1", &[(Class::Prose, 1), (Class::SpaceBeforeDigit, 1), (Class::Digits, 1)]),
-            ("a\n    b", &[(Class::Prose, 2), (Class::Newlines, 1), (Class::Spaces, 1)]),
+        let cases: [(&str, &[(RunClass, u32)]); 17] = [
+            ("two words.", &[(RunClass::Prose, 2), (RunClass::Marks, 1)]),
+            ("telephones=", &[(RunClass::Word, 1), (RunClass::WordPast5, 5), (RunClass::Marks, 1)]),
+            ("internationally", &[(RunClass::Prose, 1), (RunClass::ProsePast8, 7), (RunClass::ProsePast13, 2)]),
+            ("camelCase", &[(RunClass::Word, 2), (RunClass::WordAfterLetter, 1)]),
+            ("HTTP", &[(RunClass::Capitals, 1), (RunClass::CapitalsPast2, 2)]),
+            ("1234567", &[(RunClass::Digits, 3)]),
+            ("a 1", &[(RunClass::Prose, 1), (RunClass::SpaceBeforeDigit, 1), (RunClass::Digits, 1)]),
+            ("a\n    b", &[(RunClass::Prose, 2), (RunClass::Newlines, 1), (RunClass::Spaces, 1)]),
             (
                 "(a)\n",
                 &[
-                    (Class::Word, 1),
-                    (Class::WordAfterMark, 1),
-                    (Class::MarkBeforeLetter, 1),
-                    (Class::Marks, 1),
-                    (Class::NewlinesAfterMark, 1),
+                    (RunClass::Word, 1),
+                    (RunClass::WordAfterMark, 1),
+                    (RunClass::MarkBeforeLetter, 1),
+                    (RunClass::Marks, 1),
+                    (RunClass::NewlinesAfterMark, 1),
                 ],
             ),
-            ("====================", &[(Class::Ruler, 1), (Class::RulerSixteens, 1)]),
-            ("────────────────────", &[(Class::Ruler, 1), (Class::RulerSixteens, 1)]),
-            ("d41d8cd98f00b204e9800998ecf8427e", &[(Class::Hex, 32)]),
-            ("R0lGODlhAQABAIAAAAAAAP", &[(Class::Base64, 22)]),
-            ("привет мир", &[(Class::CyrillicWord, 2), (Class::Cyrillic, 9)]),
-            ("漢字とかな", &[(Class::Han, 2), (Class::Kana, 3)]),
-            ("한국어 né", &[(Class::Hangul, 3), (Class::Word, 1), (Class::Latin, 1)]),
-            ("🎉—", &[(Class::FourBytes, 1), (Class::Symbol, 1)]),
+            ("====================", &[(RunClass::Ruler, 1), (RunClass::RulerSixteens, 1)]),
+            ("────────────────────", &[(RunClass::Ruler, 1), (RunClass::RulerSixteens, 1)]),
+            ("d41d8cd98f00b204e9800998ecf8427e", &[(RunClass::Hex, 32)]),
+            ("R0lGODlhAQABAIAAAAAAAP", &[(RunClass::Base64, 22)]),
+            ("привет мир", &[(RunClass::CyrillicWord, 2), (RunClass::Cyrillic, 9)]),
+            ("漢字とかな", &[(RunClass::Han, 2), (RunClass::Kana, 3)]),
+            ("한국어 né", &[(RunClass::Hangul, 3), (RunClass::Word, 1), (RunClass::Latin, 1)]),
+            ("🎉—", &[(RunClass::FourBytes, 1), (RunClass::Symbol, 1)]),
         ];
         for (text, expected) in cases {
-            let mut counts = [0; N];
+            let mut counts = [0; CLASS_COUNT];
             for &(class, n) in expected {
                 counts[class as usize] = n;
             }
-            assert_eq!(classes(text), counts, "{text}");
+            assert_eq!(count_runs(text), counts, "{text}");
         }
     }
 

@@ -1,302 +1,320 @@
-//! Pieces of a body, in its order, become units: every call finds its results, whatever messages they came in.
+//! Assembles the blocks of a body, in order, into turns. Every call gets its results, even if they are in
+//! different messages.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::recognise::Channel;
-use super::spoken::{self, Heard, SpokenCall};
-use super::{Note, NoteKind};
-use crate::hosted::{self, By};
+use super::detect::CallChannel;
+use super::user_text::{self, TextCall, TextOrigin};
+use super::{ParseNote, ParseNoteKind};
+use crate::host_text::{self, RelayAuthor};
 use crate::json::Span;
-use crate::texts::{CHECKPOINT_OPENING, is_framed};
-use crate::transcript::{Block, BlockKind, ElementId, Exchange, Place, Speaker, Status, Unit, UnitKind};
+use crate::texts::{CHECKPOINT_OPENING, has_checkpoint_frame};
+use crate::transcript::{Block, BlockKind, CallStatus, ElementId, JsonSlot, Speaker, ToolCall, Turn, TurnKind};
 
-/// Builds units while a dialect walks its messages.
+/// Builds turns while the reader of an API format walks over the messages.
 #[derive(Default)]
 pub(super) struct Assembler<'b> {
-    units: Vec<Unit<'b>>,
-    notes: Vec<Note>,
-    /// Where the latest call of each id is. Ids are reused by real models, so the latest is the one that is meant.
-    calls: HashMap<Cow<'b, str>, (usize, usize)>,
-    /// The message being read.
+    turns: Vec<Turn<'b>>,
+    notes: Vec<ParseNote>,
+    /// The turn and index of the latest call with each ID. Real models reuse IDs, and a result belongs to the
+    /// latest call.
+    call_by_id: HashMap<Cow<'b, str>, (usize, usize)>,
+    /// The message that is being read.
     message: Option<ElementId>,
-    /// Which unit got which part of it.
+    /// For each block of this message, the turn that got it and the element that contains it.
     claims: Vec<(usize, Option<ElementId>)>,
-    /// Whether the last unit is a step that may still grow by more reply or calls.
-    replying: bool,
-    /// The step, before this message, whose call was written as text and may be answered by text.
-    spoken: Option<(usize, Option<SpokenCall>)>,
-    /// The newest text of a reply: its unit, and its place among the blocks of the reply.
-    newest_text: Option<(usize, usize)>,
-    /// Whether the block before, in this message, was tool output as text.
-    observing: bool,
+    /// Whether the last turn is an assistant turn that more blocks of the reply or more calls can join.
+    is_reply_open: bool,
+    /// The index of the assistant turn before this message, if that turn has no calls yet. With it, the call
+    /// that its text seems to end with, if any.
+    text_call: Option<(usize, Option<TextCall>)>,
+    /// The newest text of a reply: the index of its turn, and its index among the blocks of the reply.
+    newest_reply_text: Option<(usize, usize)>,
+    /// Whether the previous block of this message was tool output sent as text.
+    is_tool_output_open: bool,
     prompt_openings: Vec<String>,
-    channel: Channel,
+    channel: CallChannel,
 }
 
-/// A template repeats within a few prompts or not at all.
-const OPENINGS_KEPT: usize = 32;
+/// How many first lines of prompts are kept to recognize templates. A template repeats within a few prompts
+/// or not at all.
+const MAX_PROMPT_OPENINGS: usize = 32;
 
 impl<'b> Assembler<'b> {
-    pub(super) fn new(channel: Channel) -> Self {
+    pub(super) fn new(channel: CallChannel) -> Self {
         Self { channel, ..Self::default() }
     }
 
-    /// Starts a message; its parts follow.
-    pub(super) fn begin(&mut self, message: Option<ElementId>) {
+    /// Starts a message. Its blocks follow.
+    pub(super) fn begin_message(&mut self, message: Option<ElementId>) {
         self.message = message;
         self.claims.clear();
-        self.observing = false;
-        self.spoken = None;
-        let last = self.units.len().wrapping_sub(1);
-        if let Some(Unit { kind: UnitKind::Step { reply, exchanges }, .. }) = self.units.last()
-            && exchanges.is_empty()
+        self.is_tool_output_open = false;
+        self.text_call = None;
+        let last = self.turns.len().wrapping_sub(1);
+        if let Some(Turn { kind: TurnKind::Assistant { reply, tool_calls }, .. }) = self.turns.last()
+            && tool_calls.is_empty()
         {
-            // Looked up, not looked for: a reply may have thousands of blocks, and each begins a message here.
-            let newest = self.newest_text.filter(|(unit, _)| *unit == last);
-            let call = newest.and_then(|(_, at)| reply.get(at)).and_then(spoken::call_at_end);
-            self.spoken = Some((last, call));
+            // The newest text is remembered, not searched for: a reply may have thousands of blocks, and each
+            // may start a message.
+            let newest = self.newest_reply_text.filter(|(turn, _)| *turn == last);
+            let call = newest.and_then(|(_, at)| reply.get(at)).and_then(user_text::parse_call_at_end);
+            self.text_call = Some((last, call));
         }
     }
 
-    /// Ends a message: a unit that has all of it owns the message, one that has part of it owns its blocks.
-    pub(super) fn end(&mut self) {
+    /// Ends a message. If one turn got all of its blocks, the turn owns the message; otherwise each turn owns
+    /// its blocks.
+    pub(super) fn end_message(&mut self) {
         let Some(&(first, _)) = self.claims.first() else { return };
-        if self.claims.iter().all(|(unit, _)| *unit == first) {
-            self.message.into_iter().for_each(|message| push_exact(&mut self.units[first].owns, message));
+        if self.claims.iter().all(|(turn, _)| *turn == first) {
+            self.message.into_iter().for_each(|message| push_exact(&mut self.turns[first].owned_elements, message));
         } else {
-            for (unit, element) in &self.claims {
+            for (turn, element) in &self.claims {
                 if let Some(element) = element {
-                    push_exact(&mut self.units[*unit].owns, *element);
+                    push_exact(&mut self.turns[*turn].owned_elements, *element);
                 }
             }
         }
         self.claims.clear();
     }
 
-    pub(super) fn note(&mut self, at: Span, kind: NoteKind) {
-        self.notes.push(Note { at, kind });
+    pub(super) fn add_note(&mut self, at: Span, kind: ParseNoteKind) {
+        self.notes.push(ParseNote { at, kind });
     }
 
-    fn claim(&mut self, unit: usize, place: Place) {
-        let element = match place {
-            Place::Element(id) => Some(id),
-            Place::Field { .. } => self.message,
+    fn claim(&mut self, turn: usize, slot: JsonSlot) {
+        let element = match slot {
+            JsonSlot::Element(id) => Some(id),
+            JsonSlot::Field { .. } => self.message,
         };
-        self.claims.push((unit, element));
+        self.claims.push((turn, element));
     }
 
-    fn push(&mut self, kind: UnitKind<'b>, place: Place) {
-        self.units.push(Unit { kind, owns: Vec::new() });
-        self.claim(self.units.len() - 1, place);
-        self.replying = false;
+    fn push_turn(&mut self, kind: TurnKind<'b>, slot: JsonSlot) {
+        self.turns.push(Turn { kind, owned_elements: Vec::new() });
+        self.claim(self.turns.len() - 1, slot);
+        self.is_reply_open = false;
     }
 
-    /// Something the model said, thought or had done.
-    pub(super) fn reply(&mut self, block: Block<'b>) {
+    /// Adds a text, reasoning or provider-run tool of a reply.
+    pub(super) fn add_reply(&mut self, block: Block<'b>) {
         if is_checkpoint(&block) {
-            let place = block.place;
-            return self.push(UnitKind::Checkpoint(block), place);
+            let slot = block.slot;
+            return self.push_turn(TurnKind::Checkpoint(block), slot);
         }
         let is_text = block.kind == BlockKind::Text;
-        let Some((reply, _)) = self.step(block.place) else { return };
+        let Some((reply, _)) = self.open_assistant_turn(block.slot) else { return };
         let at = reply.len();
         push_exact(reply, block);
         if is_text {
-            self.newest_text = Some((self.units.len() - 1, at));
+            self.newest_reply_text = Some((self.turns.len() - 1, at));
         }
     }
 
-    /// A call of one of the client's tools.
-    pub(super) fn call(&mut self, id: Option<Cow<'b, str>>, tool: Cow<'b, str>, block: Block<'b>) {
-        let (place, at) = (block.place, block.at);
-        let Some((_, exchanges)) = self.step(place) else { return };
-        let exchange = exchanges.len();
-        let (results, answers, status) = (Vec::new(), Vec::new(), Status::Open);
-        push_exact(exchanges, Exchange { tool, call: Some(block), results, answers, status, failed: None });
+    /// Adds a call of one of the client's tools.
+    pub(super) fn add_call(&mut self, id: Option<Cow<'b, str>>, tool: Cow<'b, str>, block: Block<'b>) {
+        let (slot, at) = (block.slot, block.at);
+        let Some((_, tool_calls)) = self.open_assistant_turn(slot) else { return };
+        let tool_call = tool_calls.len();
+        let (results, result_elements, status) = (Vec::new(), Vec::new(), CallStatus::Open);
+        push_exact(tool_calls, ToolCall { tool, call: Some(block), results, result_elements, status, failed: None });
         let Some(id) = id else { return };
-        if self.calls.insert(id, (self.units.len() - 1, exchange)).is_some() {
-            self.note(at, NoteKind::ReusedCallId);
+        if self.call_by_id.insert(id, (self.turns.len() - 1, tool_call)).is_some() {
+            self.add_note(at, ParseNoteKind::ReusedCallId);
         }
     }
 
-    /// The step that replies and calls go into: the last unit while it has no results, else a new one.
-    fn step(&mut self, place: Place) -> Option<(&mut Vec<Block<'b>>, &mut Vec<Exchange<'b>>)> {
-        self.reopen_checkpoint();
-        if self.replying {
-            self.claim(self.units.len() - 1, place);
+    /// Returns the assistant turn that replies and calls are added to: the last turn while it has no results,
+    /// otherwise a new one.
+    fn open_assistant_turn(&mut self, slot: JsonSlot) -> Option<(&mut Vec<Block<'b>>, &mut Vec<ToolCall<'b>>)> {
+        self.turn_checkpoint_into_reply();
+        if self.is_reply_open {
+            self.claim(self.turns.len() - 1, slot);
         } else {
-            self.push(UnitKind::Step { reply: Vec::new(), exchanges: Vec::new() }, place);
-            self.replying = true;
+            self.push_turn(TurnKind::Assistant { reply: Vec::new(), tool_calls: Vec::new() }, slot);
+            self.is_reply_open = true;
         }
-        match &mut self.units.last_mut()?.kind {
-            UnitKind::Step { reply, exchanges } => Some((reply, exchanges)),
+        match &mut self.turns.last_mut()?.kind {
+            TurnKind::Assistant { reply, tool_calls } => Some((reply, tool_calls)),
             _ => None,
         }
     }
 
-    /// A reply that begins like a checkpoint and goes on is a reply: ours are messages or blocks of their own.
-    fn reopen_checkpoint(&mut self) {
-        let of_this_message = self.claims.last().is_some_and(|(unit, _)| *unit + 1 == self.units.len());
-        let Some(last) = self.units.last_mut().filter(|_| of_this_message) else { return };
-        if let UnitKind::Checkpoint(block) = &last.kind {
-            last.kind = UnitKind::Step { reply: vec![block.clone()], exchanges: Vec::new() };
-            self.replying = true;
-            self.newest_text = Some((self.units.len() - 1, 0));
+    /// Turns a checkpoint into a reply if the same message continues after it. Our own checkpoints are
+    /// messages or blocks of their own.
+    fn turn_checkpoint_into_reply(&mut self) {
+        let of_this_message = self.claims.last().is_some_and(|(turn, _)| *turn + 1 == self.turns.len());
+        let Some(last) = self.turns.last_mut().filter(|_| of_this_message) else { return };
+        if let TurnKind::Checkpoint(block) = &last.kind {
+            last.kind = TurnKind::Assistant { reply: vec![block.clone()], tool_calls: Vec::new() };
+            self.is_reply_open = true;
+            self.newest_reply_text = Some((self.turns.len() - 1, 0));
         }
     }
 
-    /// The result of a call.
-    pub(super) fn answer(&mut self, id: Option<&str>, answer: Answer<'b>) {
-        self.replying = false;
-        let found = id.and_then(|id| self.calls.get(id)).copied();
-        let Some((unit, index)) = found else {
-            self.note(answer.at, NoteKind::OrphanResult);
-            let exchange = Exchange {
-                tool: answer.tool.unwrap_or_default(),
+    /// Adds the result of a call.
+    pub(super) fn add_result(&mut self, id: Option<&str>, result: ToolResult<'b>) {
+        self.is_reply_open = false;
+        let found = id.and_then(|id| self.call_by_id.get(id)).copied();
+        let Some((turn, index)) = found else {
+            self.add_note(result.at, ParseNoteKind::OrphanResult);
+            let tool_call = ToolCall {
+                tool: result.tool.unwrap_or_default(),
                 call: None,
-                results: answer.blocks,
-                answers: answer.element.into_iter().collect(),
-                status: Status::Orphan,
-                failed: answer.failed,
+                results: result.blocks,
+                result_elements: result.element.into_iter().collect(),
+                status: CallStatus::Orphan,
+                failed: result.failed,
             };
-            return self.push(UnitKind::Step { reply: Vec::new(), exchanges: vec![exchange] }, answer.place);
+            return self.push_turn(TurnKind::Assistant { reply: Vec::new(), tool_calls: vec![tool_call] }, result.slot);
         };
-        self.claim(unit, answer.place);
-        if let UnitKind::Step { exchanges, .. } = &mut self.units[unit].kind {
-            let exchange = &mut exchanges[index];
-            exchange.status = if exchange.answers.is_empty() { Status::Answered } else { Status::Duplicate };
-            if exchange.results.is_empty() {
-                exchange.results = answer.blocks;
+        self.claim(turn, result.slot);
+        if let TurnKind::Assistant { tool_calls, .. } = &mut self.turns[turn].kind {
+            let tool_call = &mut tool_calls[index];
+            tool_call.status =
+                if tool_call.result_elements.is_empty() { CallStatus::Answered } else { CallStatus::Duplicate };
+            if tool_call.results.is_empty() {
+                tool_call.results = result.blocks;
             } else {
-                exchange.results.extend(answer.blocks);
+                tool_call.results.extend(result.blocks);
             }
-            answer.element.into_iter().for_each(|element| push_exact(&mut exchange.answers, element));
-            exchange.failed = answer.failed.or(exchange.failed);
-            if exchange.status == Status::Duplicate {
-                self.note(answer.at, NoteKind::DuplicateResult);
+            result.element.into_iter().for_each(|element| push_exact(&mut tool_call.result_elements, element));
+            tool_call.failed = result.failed.or(tool_call.failed);
+            if tool_call.status == CallStatus::Duplicate {
+                self.add_note(result.at, ParseNoteKind::DuplicateResult);
             }
         }
     }
 
-    /// Something that stands under the user's name.
-    pub(super) fn user(&mut self, block: Block<'b>) {
+    /// Adds a block of a user message.
+    pub(super) fn add_user_block(&mut self, block: Block<'b>) {
         if is_checkpoint(&block) {
-            let place = block.place;
-            // What stands behind a checkpoint answers no call before it.
-            self.spoken = None;
-            return self.push(UnitKind::Checkpoint(block), place);
+            let slot = block.slot;
+            // Text after a checkpoint is not the result of a call before it.
+            self.text_call = None;
+            return self.push_turn(TurnKind::Checkpoint(block), slot);
         }
-        let heard = match (block.kind, &self.spoken) {
-            (BlockKind::Text, spoken) => {
-                let call = spoken.as_ref().and_then(|(_, call)| call.as_ref());
-                match spoken::hear(&block, call, &self.prompt_openings) {
-                    Heard::Host | Heard::User if !self.observing && spoken::may_relay(&block) => {
-                        // What answers a call in words may be a tool's output, whatever it looks like.
-                        relayed(&block, call.is_none())
+        let origin = match (block.kind, &self.text_call) {
+            (BlockKind::Text, text_call) => {
+                let call = text_call.as_ref().and_then(|(_, call)| call.as_ref());
+                match user_text::classify(&block, call, &self.prompt_openings) {
+                    TextOrigin::Host | TextOrigin::User
+                        if !self.is_tool_output_open && user_text::may_contain_relayed(&block) =>
+                    {
+                        // Text after a call that is written as text may be tool output, even if it looks like
+                        // a wrapper.
+                        relayed_origin(&block, call.is_none())
                     }
-                    Heard::Observation if spoken.is_none() || self.channel == Channel::Own => Heard::Unsure,
-                    // A header block says "result", the next block is the result.
-                    Heard::User if self.observing => Heard::Observation,
-                    heard => heard,
+                    TextOrigin::ToolOutput if text_call.is_none() || self.channel == CallChannel::Structured => {
+                        TextOrigin::Unsure
+                    }
+                    // Some agents send a header block that announces a result, and the result in the next
+                    // block.
+                    TextOrigin::User if self.is_tool_output_open => TextOrigin::ToolOutput,
+                    origin => origin,
                 }
             }
-            (_, _) if self.observing => Heard::Observation,
-            _ => Heard::User,
+            (_, _) if self.is_tool_output_open => TextOrigin::ToolOutput,
+            _ => TextOrigin::User,
         };
-        self.observing = heard == Heard::Observation;
-        match heard {
-            Heard::Observation => self.observe(block),
-            Heard::User => {
-                if self.prompt_openings.len() < OPENINGS_KEPT {
-                    self.prompt_openings.extend(spoken::opening_line(&block));
+        self.is_tool_output_open = origin == TextOrigin::ToolOutput;
+        match origin {
+            TextOrigin::ToolOutput => self.add_text_result(block),
+            TextOrigin::User => {
+                if self.prompt_openings.len() < MAX_PROMPT_OPENINGS {
+                    self.prompt_openings.extend(user_text::opening_line(&block));
                 }
-                self.prompt(Speaker::User, block);
+                self.add_prompt(Speaker::User, block);
             }
-            Heard::Host => self.prompt(Speaker::Host, block),
-            Heard::Unsure => self.prompt(Speaker::Unsure, block),
+            TextOrigin::Host => self.add_prompt(Speaker::Host, block),
+            TextOrigin::Unsure => self.add_prompt(Speaker::Unsure, block),
         }
     }
 
-    /// Something that the host says in mid-conversation.
-    pub(super) fn host(&mut self, block: Block<'b>) {
-        self.prompt(Speaker::Host, block);
+    /// Adds a block that the host sent in the middle of a conversation.
+    pub(super) fn add_host_block(&mut self, block: Block<'b>) {
+        self.add_prompt(Speaker::Host, block);
     }
 
-    fn prompt(&mut self, by: Speaker, block: Block<'b>) {
-        let place = block.place;
-        let of_this_message = self.claims.last().is_some_and(|(unit, _)| *unit + 1 == self.units.len());
+    fn add_prompt(&mut self, by: Speaker, block: Block<'b>) {
+        let slot = block.slot;
+        let of_this_message = self.claims.last().is_some_and(|(turn, _)| *turn + 1 == self.turns.len());
         if of_this_message
-            && let Some(Unit { kind: UnitKind::Prompt { by: last, blocks }, .. }) = self.units.last_mut()
+            && let Some(Turn { kind: TurnKind::Prompt { speaker: last, blocks }, .. }) = self.turns.last_mut()
             && *last == by
         {
             push_exact(blocks, block);
-            return self.claim(self.units.len() - 1, place);
+            return self.claim(self.turns.len() - 1, slot);
         }
-        self.push(UnitKind::Prompt { by, blocks: vec![block] }, place);
+        self.push_turn(TurnKind::Prompt { speaker: by, blocks: vec![block] }, slot);
     }
 
-    /// Tool output that came as a user's text: the result of the call at the end of the reply before.
-    fn observe(&mut self, block: Block<'b>) {
-        let Some((unit, call)) = &self.spoken else { return self.prompt(Speaker::Unsure, block) };
-        let (unit, tool) = (*unit, call.as_ref().map(|c| c.tool.clone()).unwrap_or_default());
-        let place = block.place;
-        self.replying = false;
-        self.claim(unit, place);
+    /// Adds tool output that was sent as user text, as the result of the call at the end of the reply before.
+    fn add_text_result(&mut self, block: Block<'b>) {
+        let Some((turn, call)) = &self.text_call else { return self.add_prompt(Speaker::Unsure, block) };
+        let (turn, tool) = (*turn, call.as_ref().map(|c| c.tool.clone()).unwrap_or_default());
+        let slot = block.slot;
+        self.is_reply_open = false;
+        self.claim(turn, slot);
         let element = self.claims.last().and_then(|(_, element)| *element);
-        if let UnitKind::Step { exchanges, .. } = &mut self.units[unit].kind {
-            if exchanges.is_empty() {
+        if let TurnKind::Assistant { tool_calls, .. } = &mut self.turns[turn].kind {
+            if tool_calls.is_empty() {
                 let tool = Cow::Owned(tool);
-                let (results, answers, status) = (Vec::new(), Vec::new(), Status::Answered);
-                push_exact(exchanges, Exchange { tool, call: None, results, answers, status, failed: None });
+                let (results, result_elements, status) = (Vec::new(), Vec::new(), CallStatus::Answered);
+                push_exact(tool_calls, ToolCall { tool, call: None, results, result_elements, status, failed: None });
             }
-            push_exact(&mut exchanges[0].results, block);
+            push_exact(&mut tool_calls[0].results, block);
             if let Some(element) = element {
-                push_exact(&mut exchanges[0].answers, element);
+                push_exact(&mut tool_calls[0].result_elements, element);
             }
         }
     }
 
-    /// Something that is not understood. Right after reasoning it stays with it: the provider wants the two together.
-    pub(super) fn opaque(&mut self, block: Block<'b>, kind: NoteKind) {
-        self.note(block.at, kind);
-        let after_reasoning = self.replying
-            && matches!(self.units.last(), Some(Unit { kind: UnitKind::Step { reply, exchanges }, .. })
-                if exchanges.is_empty() && reply.last().is_some_and(|b| matches!(b.kind, BlockKind::Reasoning(_))));
+    /// Adds a block that is not understood. Directly after reasoning it joins the same turn, because the
+    /// provider requires the two together.
+    pub(super) fn add_opaque(&mut self, block: Block<'b>, kind: ParseNoteKind) {
+        self.add_note(block.at, kind);
+        let after_reasoning = self.is_reply_open
+            && matches!(self.turns.last(), Some(Turn { kind: TurnKind::Assistant { reply, tool_calls }, .. })
+                if tool_calls.is_empty() && reply.last().is_some_and(|b| matches!(b.kind, BlockKind::Reasoning(_))));
         if after_reasoning {
-            return self.reply(block);
+            return self.add_reply(block);
         }
-        let place = block.place;
-        self.push(UnitKind::Opaque(block), place);
+        let slot = block.slot;
+        self.push_turn(TurnKind::Opaque(block), slot);
     }
 
-    /// All units, with the calls that never got a result told apart.
-    pub(super) fn finish(mut self) -> (Vec<Unit<'b>>, Vec<Note>) {
-        let last = self.units.len().wrapping_sub(1);
-        for (index, unit) in self.units.iter_mut().enumerate() {
-            let UnitKind::Step { exchanges, .. } = &mut unit.kind else { continue };
-            for exchange in exchanges.iter_mut().filter(|e| e.answers.is_empty() && e.status == Status::Open)
+    /// Returns all turns. Calls without a result are open in the last turn and aborted in earlier turns.
+    pub(super) fn finish(mut self) -> (Vec<Turn<'b>>, Vec<ParseNote>) {
+        let last = self.turns.len().wrapping_sub(1);
+        for (index, turn) in self.turns.iter_mut().enumerate() {
+            let TurnKind::Assistant { tool_calls, .. } = &mut turn.kind else { continue };
+            for tool_call in tool_calls
+                .iter_mut()
+                .filter(|tool_call| tool_call.result_elements.is_empty() && tool_call.status == CallStatus::Open)
             {
-                exchange.status = if index == last { Status::Open } else { Status::Aborted };
+                tool_call.status = if index == last { CallStatus::Open } else { CallStatus::Aborted };
             }
         }
-        self.units.shrink_to_fit();
-        (self.units, self.notes)
+        self.turns.shrink_to_fit();
+        (self.turns, self.notes)
     }
 }
 
-/// One result.
-pub(super) struct Answer<'b> {
+/// One tool result.
+pub(super) struct ToolResult<'b> {
     pub(super) at: Span,
-    pub(super) place: Place,
-    /// The element that carries it; a result is always one.
+    pub(super) slot: JsonSlot,
+    /// The element that contains the result. Every tool result has one.
     pub(super) element: Option<ElementId>,
     pub(super) tool: Option<Cow<'b, str>>,
     pub(super) blocks: Vec<Block<'b>>,
     pub(super) failed: Option<bool>,
 }
 
-/// Pushes into a list that mostly stays at one element, where the usual room for four would be three wasted.
+/// Pushes into a list that usually has one element. `Vec` would otherwise reserve room for four.
 fn push_exact<T>(list: &mut Vec<T>, value: T) {
     if list.len() < 2 {
         list.reserve_exact(1);
@@ -304,21 +322,22 @@ fn push_exact<T>(list: &mut Vec<T>, value: T) {
     list.push(value);
 }
 
-/// Whose words a host wrapped in a block of its own. What is not all of the block stands beside words that somebody else may have
-/// written, a file that is shown, say.
-fn relayed(block: &Block<'_>, is_sure: bool) -> Heard {
+/// Returns the origin of a block that may contain a host's wrapper. If the wrapper is not the whole block,
+/// the origin is uncertain: the rest may be somebody else's text, for example a quoted file.
+fn relayed_origin(block: &Block<'_>, is_sure: bool) -> TextOrigin {
     let text = block.text();
-    match (hosted::whole(&text), hosted::behind(&text)) {
-        (Some(words), _) if words.by == By::Person && is_sure => Heard::User,
-        (Some(_), _) | (None, Some(_)) => Heard::Unsure,
-        (None, None) if spoken::is_host(block) => Heard::Host,
-        (None, None) => Heard::User,
+    match (host_text::parse_whole(&text), host_text::find_trailing(&text)) {
+        (Some(words), _) if words.author == RelayAuthor::Person && is_sure => TextOrigin::User,
+        (Some(_), _) | (None, Some(_)) => TextOrigin::Unsure,
+        (None, None) if user_text::is_host_text(block) => TextOrigin::Host,
+        (None, None) => TextOrigin::User,
     }
 }
 
-/// Whether a block could be a checkpoint. Whether it is one of the session, a plan says, which has its key and its ledger.
+/// Returns whether a block has the form of a checkpoint. Only a plan, with the session's key and ledger, can
+/// tell whether it is one of this session.
 fn is_checkpoint(block: &Block<'_>) -> bool {
     block.kind == BlockKind::Text
         && block.opening(CHECKPOINT_OPENING.len()).starts_with(CHECKPOINT_OPENING)
-        && is_framed(&block.text())
+        && has_checkpoint_frame(&block.text())
 }

@@ -1,97 +1,99 @@
-//! Bytes become a [`Transcript`]: what a client sent, in any of three dialects, as units with the spans of their bytes.
+//! Parses a request body in any of the three API formats into a [`Transcript`].
 //!
 //! ```text
-//! body ──raw──▶ known fields and lists ──chat│messages│responses──▶ pieces in order ──assemble──▶ units
+//! body ──scan──▶ known fields and lists ──chat│messages│responses──▶ blocks in order ──assemble──▶ turns
 //! ```
 //!
-//! Parsing fails only on what is not JSON. Whatever else is strange becomes an opaque unit or block and a [`Note`].
-//!
-//! It may use `texts`, `models` and what is below them.
+//! Parsing fails only if the body is not JSON. Anything else that is not understood becomes an opaque turn or
+//! an unknown block, and a [`ParseNote`].
 
 mod assemble;
-mod blocks;
 mod chat;
+mod detect;
 mod messages;
-mod raw;
-mod reading;
-mod recognise;
+mod prompt_order;
+mod reader;
 mod responses;
-mod spoken;
+mod scan;
+mod user_text;
 mod write;
 
 use std::fmt;
 
-use blocks::Reader;
-use raw::{Element, Key, Raw};
+use reader::BodyReader;
+use scan::{Key, ScannedBody, ScannedElement};
 
-use crate::Dialect;
-use crate::json::{NotJson, Span};
+use crate::ApiFormat;
+use crate::json::{JsonError, Span};
 use crate::transcript::Transcript;
 
 pub use crate::transcript::Role;
-pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
-pub(crate) use reading::{MARK, pair};
-pub(crate) use spoken::ends_in_call;
-pub use write::{answer, block, instructs, message, offer};
+pub use prompt_order::{
+    BreakpointTarget, CacheLifetime, CacheSettings, ClientBreakpoint, ContentHash, PromptOrder, PromptPart,
+    PromptPiece, prompt_order,
+};
+pub(crate) use prompt_order::{CACHE_CONTROL_FIELD, hash_pair};
+pub(crate) use user_text::ends_with_text_call;
+pub use write::{add_tools_edits, is_lasting_instruction, text_block_json, text_message_json, tool_result_edit};
 
-/// Something strange in a body that did not keep it from being read.
+/// Something unusual in a body that did not prevent parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Where.
+pub struct ParseNote {
+    /// The span in the body that the note is about.
     pub at: Span,
-    /// What.
-    pub kind: NoteKind,
+    /// The kind of problem.
+    pub kind: ParseNoteKind,
 }
 
-/// What was strange.
+/// The kind of problem that a [`ParseNote`] reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NoteKind {
-    /// The body begins with a byte-order mark.
+pub enum ParseNoteKind {
+    /// The body starts with a byte-order mark.
     ByteOrderMark,
-    /// Nothing in the body is a list of messages or items.
+    /// The body has no list of messages or items.
     NoMessages,
-    /// Chat and messages would both read this body; it is read as this one.
-    UnsureDialect(Dialect),
-    /// A string with half a surrogate pair in it.
+    /// The body is valid in both Chat Completions and Messages, and is read in this API format.
+    UncertainApiFormat(ApiFormat),
+    /// A string contains an unpaired surrogate.
     Damaged,
-    /// A key that stands twice in one object; the last one counts.
+    /// An object has the same key twice. The last value counts.
     RepeatedKey,
-    /// A role that no dialect has.
+    /// A message has a role that is not known in any API format.
     UnknownRole,
-    /// A message or item of a kind that is not known.
+    /// A message or item is of an unknown kind.
     UnknownItem,
-    /// A content block of a kind that is not known.
+    /// A content block is of an unknown kind.
     UnknownBlock,
-    /// A call id that an earlier call had.
+    /// A tool call has the same ID as an earlier call.
     ReusedCallId,
-    /// A result without a call.
+    /// A tool result has no call.
     OrphanResult,
-    /// A second result for one call.
+    /// A tool call has a second result.
     DuplicateResult,
 }
 
-impl fmt::Display for NoteKind {
+impl fmt::Display for ParseNoteKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ByteOrderMark => "the body begins with a byte-order mark, which some providers refuse",
-            Self::NoMessages => "no `messages` or `input` in the body",
-            Self::UnsureDialect(Dialect::Messages) => {
-                "chat and messages bodies both look like this; read as messages, by the model's name"
+            Self::ByteOrderMark => "the request starts with a byte-order mark, which some providers refuse",
+            Self::NoMessages => "the request has neither `messages` nor `input`",
+            Self::UncertainApiFormat(ApiFormat::Messages) => {
+                "could be Chat Completions or Messages; read as Messages because of the model's name"
             }
-            Self::UnsureDialect(_) => "chat and messages bodies both look like this; read as chat",
-            Self::Damaged => "half a surrogate pair in a string, shown as U+FFFD and never edited (G1)",
-            Self::RepeatedKey => "a key stands twice in one object; the last one counts",
-            Self::UnknownRole => "an unknown role; left as it is",
+            Self::UncertainApiFormat(_) => "could be Chat Completions or Messages; read as Chat Completions",
+            Self::Damaged => "a string contains half a surrogate pair; it is shown as U+FFFD and never edited (G1)",
+            Self::RepeatedKey => "an object has the same key twice; the last value counts",
+            Self::UnknownRole => "unknown role; left unchanged",
             Self::UnknownItem => "an item of an unknown kind; left as it is",
             Self::UnknownBlock => "a content block of an unknown kind; left as it is",
-            Self::ReusedCallId => "a call id that an earlier call had",
+            Self::ReusedCallId => "a tool call reuses the ID of an earlier call",
             Self::OrphanResult => "a result without a call",
             Self::DuplicateResult => "a second result for one call",
         })
     }
 }
 
-/// Reads a body. Without a dialect, it is recognised by the body's shape.
+/// Parses a request body. Without an API format, the format is detected from the body.
 ///
 /// # Examples
 ///
@@ -113,41 +115,42 @@ impl fmt::Display for NoteKind {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(
-    dialect: impl Into<Option<Dialect>>,
+    api_format: impl Into<Option<ApiFormat>>,
     body: &str,
-) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
-    parse_for(dialect, None, body)
+) -> Result<(Transcript<'_>, Vec<ParseNote>), JsonError> {
+    parse_for(api_format, None, body)
 }
 
-/// Reads a body for a model that its sender names, which decides where its shape does not; else the one that the body names.
+/// Parses a request body that is meant for a certain model. If the shape of the body allows two API formats,
+/// the name of this model decides, or the model that the body names.
 ///
 /// # Errors
-/// A body that is not JSON.
+/// Fails if the body is not JSON.
 pub fn parse_for<'b>(
-    dialect: impl Into<Option<Dialect>>,
+    api_format: impl Into<Option<ApiFormat>>,
     model: Option<&str>,
     body: &'b str,
-) -> Result<(Transcript<'b>, Vec<Note>), NotJson> {
-    let raw = Raw::scan(body)?;
-    let told = dialect.into();
-    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw, model), |d| (d, true));
-    let list = recognise::list(&raw);
-    let mut reader = Reader::new(&raw);
-    match dialect {
-        Dialect::Chat => chat::read(&mut reader, list),
-        Dialect::Messages => messages::read(&mut reader, list),
-        Dialect::Responses => responses::read(&mut reader, list),
+) -> Result<(Transcript<'b>, Vec<ParseNote>), JsonError> {
+    let raw = ScannedBody::scan(body)?;
+    let given = api_format.into();
+    let (api_format, is_api_format_certain) = given.map_or_else(|| detect::api_format(&raw, model), |d| (d, true));
+    let list = detect::message_list(&raw);
+    let mut reader = BodyReader::new(&raw);
+    match api_format {
+        ApiFormat::Chat => chat::read(&mut reader, list),
+        ApiFormat::Messages => messages::read(&mut reader, list),
+        ApiFormat::Responses => responses::read(&mut reader, list),
     }
-    let role = |element: Element| {
-        let item = element.item?;
-        write::role_of(raw.string(item, Key::Role).as_deref(), raw.string(item, Key::Type).as_deref())
+    let role = |element: ScannedElement| {
+        let item = element.object?;
+        write::parse_role(raw.string(item, Key::Role).as_deref(), raw.string(item, Key::Type).as_deref())
     };
     let roles = list.into_iter().flat_map(|id| raw.elements(id)).map(role).collect();
-    let model = raw.root.item.and_then(|root| raw.string(root, Key::Model));
-    let longest_reply = longest_reply(&raw);
-    let (preamble, content_lists, assembler) = (reader.preamble, reader.content_lists, reader.assembler);
-    let (units, mut notes) = assembler.finish();
-    notes.extend(general_notes(&raw, (!dialect_sure).then_some(dialect)));
+    let model = raw.root.object.and_then(|root| raw.string(root, Key::Model));
+    let max_reply_tokens = max_reply_tokens(&raw);
+    let (preamble, content_lists, assembler) = (reader.preamble, reader.content_arrays, reader.assembler);
+    let (turns, mut notes) = assembler.finish();
+    notes.extend(general_notes(&raw, (!is_api_format_certain).then_some(api_format)));
     notes.sort_by_key(|note| note.at.start);
     let mut arrays = raw.arrays;
     for id in content_lists {
@@ -157,14 +160,14 @@ pub fn parse_for<'b>(
     Ok((
         Transcript {
             body,
-            dialect,
-            dialect_sure,
+            api_format,
+            is_api_format_certain,
             model,
-            longest_reply,
+            max_reply_tokens,
             preamble,
-            units,
+            turns,
             arrays,
-            messages: list,
+            message_array: list,
             roles,
             root,
         },
@@ -172,25 +175,25 @@ pub fn parse_for<'b>(
     ))
 }
 
-/// The most tokens that the request lets the reply have.
-fn longest_reply(raw: &Raw<'_>) -> Option<u64> {
-    let root = raw.root.item?;
+/// Returns the largest reply that the request allows, in tokens.
+fn max_reply_tokens(raw: &ScannedBody<'_>) -> Option<u64> {
+    let root = raw.root.object?;
     let keys = [Key::MaxTokens, Key::MaxCompletionTokens, Key::MaxOutputTokens];
     let fields = keys.into_iter().filter_map(|key| raw.field_of(root, key));
     fields.filter_map(|field| raw.body[field.at.range()].parse().ok()).max()
 }
 
-fn general_notes(raw: &Raw<'_>, guessed: Option<Dialect>) -> Vec<Note> {
-    let note = |at: Span, kind| Note { at, kind };
-    let mut notes: Vec<Note> = raw.damaged.iter().map(|at| note(*at, NoteKind::Damaged)).collect();
-    notes.extend(raw.repeated_keys.iter().map(|at| note(*at, NoteKind::RepeatedKey)));
-    if raw.byte_order_mark {
-        notes.push(note(Span::new(0, 3), NoteKind::ByteOrderMark));
+fn general_notes(raw: &ScannedBody<'_>, guessed: Option<ApiFormat>) -> Vec<ParseNote> {
+    let note = |at: Span, kind| ParseNote { at, kind };
+    let mut notes: Vec<ParseNote> = raw.damaged.iter().map(|at| note(*at, ParseNoteKind::Damaged)).collect();
+    notes.extend(raw.repeated_keys.iter().map(|at| note(*at, ParseNoteKind::RepeatedKey)));
+    if raw.has_byte_order_mark {
+        notes.push(note(Span::new(0, 3), ParseNoteKind::ByteOrderMark));
     }
-    if recognise::is_empty(raw) {
-        notes.push(note(raw.root.at, NoteKind::NoMessages));
-    } else if let Some(dialect) = guessed {
-        notes.push(note(raw.root.at, NoteKind::UnsureDialect(dialect)));
+    if detect::has_no_messages(raw) {
+        notes.push(note(raw.root.at, ParseNoteKind::NoMessages));
+    } else if let Some(api_format) = guessed {
+        notes.push(note(raw.root.at, ParseNoteKind::UncertainApiFormat(api_format)));
     }
     notes
 }

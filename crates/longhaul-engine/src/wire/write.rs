@@ -1,44 +1,43 @@
-//! What a rewrite adds to a body: one message, or one block in a message that is there.
+//! Writes the JSON that edits add to a body: messages, blocks, tool results and tool definitions.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::raw::Key;
-use crate::Dialect;
+use super::scan::Key;
+use crate::ApiFormat;
 use crate::json::{Scanner, Span, escape, unescape};
 use crate::rewrite::Edit;
 use crate::transcript::{
-    Block, BlockAt, BlockKind, ElementId, Place, Role, Speaker, Transcript, Unit, UnitKind,
+    Block, BlockKind, BlockPosition, ElementId, JsonSlot, Role, Speaker, Transcript, Turn, TurnKind,
 };
 
-/// Whether a unit holds what is meant to last: instructions in mid-conversation, or a provider's own compaction.
+/// Returns whether a turn is meant to last: an instruction in the middle of a conversation, or a compaction
+/// by the provider.
 #[must_use]
-pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
-    let is_compaction =
-        |block: &Block<'_>| kind_of(transcript.body, block.at).as_deref() == Some("compaction");
-    match &unit.kind {
-        UnitKind::Prompt { by: Speaker::Host, .. } => {
-            let message = unit.owns.first().and_then(|id| transcript.message_of(*id));
+pub fn is_lasting_instruction(transcript: &Transcript<'_>, turn: &Turn<'_>) -> bool {
+    let is_compaction = |block: &Block<'_>| read_type(transcript.body, block.at).as_deref() == Some("compaction");
+    match &turn.kind {
+        TurnKind::Prompt { speaker: Speaker::Host, .. } => {
+            let message = turn.owned_elements.first().and_then(|id| transcript.message_of(*id));
             message.and_then(|message| transcript.role(message)) == Some(Role::System)
         }
-        UnitKind::Step { reply, .. } => {
-            reply.iter().filter(|b| b.kind == BlockKind::Unknown).any(is_compaction)
-        }
-        UnitKind::Opaque(block) => is_compaction(block),
-        UnitKind::Prompt { .. } | UnitKind::Checkpoint(_) => false,
+        TurnKind::Assistant { reply, .. } => reply.iter().filter(|b| b.kind == BlockKind::Unknown).any(is_compaction),
+        TurnKind::Opaque(block) => is_compaction(block),
+        TurnKind::Prompt { .. } | TurnKind::Checkpoint(_) => false,
     }
 }
 
-/// The `type` of an object.
-fn kind_of(body: &str, at: Span) -> Option<Cow<'_, str>> {
-    // A scanner that fails looks for the line and column in all of the body: nothing that a client can send a million of.
+/// Reads the `type` field of an object.
+fn read_type(body: &str, at: Span) -> Option<Cow<'_, str>> {
+    // A failing scanner searches the whole body for the line and column. A client could send a million values
+    // that make it fail, so other values are not scanned.
     if !body[at.range()].starts_with('{') {
         return None;
     }
     let mut kind = None;
-    let scanned = Scanner::within(body, at).members(|scanner, key, _| {
-        let (value, value_kind) = scanner.value()?;
+    let scanned = Scanner::within(body, at).for_each_member(|scanner, key, _| {
+        let (value, value_kind) = scanner.skip_value()?;
         if value_kind.is_string() && body[key.range()] == *Key::Type.text() {
             kind = Some(unescape(&body[value.unquoted().range()]));
         }
@@ -48,8 +47,8 @@ fn kind_of(body: &str, at: Span) -> Option<Cow<'_, str>> {
     kind
 }
 
-/// The role of a message or item with this `role` and this `type`.
-pub(super) fn role_of(role: Option<&str>, kind: Option<&str>) -> Option<Role> {
+/// Returns the role of a message or item with this `role` and this `type`.
+pub(super) fn parse_role(role: Option<&str>, kind: Option<&str>) -> Option<Role> {
     match (role, kind) {
         (Some("system" | "developer"), _) => Some(Role::System),
         (Some("user"), _) => Some(Role::User),
@@ -61,39 +60,38 @@ pub(super) fn role_of(role: Option<&str>, kind: Option<&str>) -> Option<Role> {
     }
 }
 
-/// A message with this text. Only users and models speak in what we add.
+/// Returns the JSON of a message with this text. Any role other than assistant is written as user.
 #[must_use]
-pub fn message(dialect: Dialect, role: Role, text: &str) -> String {
+pub fn text_message_json(api_format: ApiFormat, role: Role, text: &str) -> String {
     let name = if role == Role::Assistant { "assistant" } else { "user" };
-    match dialect {
-        Dialect::Chat | Dialect::Messages => format!(r#"{{"role":"{name}","content":"{}"}}"#, escape(text)),
-        Dialect::Responses => {
-            format!(r#"{{"type":"message","role":"{name}","content":[{}]}}"#, block(dialect, role, text))
+    match api_format {
+        ApiFormat::Chat | ApiFormat::Messages => {
+            format!(r#"{{"role":"{name}","content":"{}"}}"#, escape(text))
+        }
+        ApiFormat::Responses => {
+            format!(r#"{{"type":"message","role":"{name}","content":[{}]}}"#, text_block_json(api_format, role, text))
         }
     }
 }
 
-/// The edit that gives a call a result with this text; nothing where the call has no id, or where its answer would have to stand
-/// beside a string.
+/// Returns the edit that adds a result with this text to a tool call. Returns `None` if the call has no ID,
+/// or if the result would have to be added to a message whose content is a string.
 #[must_use]
-pub fn answer(transcript: &Transcript<'_>, call: BlockAt, text: &str) -> Option<Edit> {
-    let Place::Element(call) = transcript.block(call)?.place else { return None };
-    let (array, message) = (transcript.messages?, transcript.message_of(call)?);
+pub fn tool_result_edit(transcript: &Transcript<'_>, call: BlockPosition, text: &str) -> Option<Edit> {
+    let JsonSlot::Element(call) = transcript.block(call)?.slot else { return None };
+    let (array, message) = (transcript.message_array?, transcript.message_of(call)?);
     let value: Value = serde_json::from_str(&transcript.body[transcript.span_of(call).range()]).ok()?;
     let id = value.get("call_id").or(value.get("id")).filter(|id| id.is_string())?;
     let behind = ElementId { array, index: message as u32 + 1 };
     let insert = |before: ElementId, json: Value| Some(Edit::Insert { before, json: json.to_string() });
-    match transcript.dialect {
-        Dialect::Chat => insert(behind, json!({"role": "tool", "tool_call_id": id, "content": text})),
-        Dialect::Responses => {
-            let kind = if value["type"] == "custom_tool_call" {
-                "custom_tool_call_output"
-            } else {
-                "function_call_output"
-            };
+    match transcript.api_format {
+        ApiFormat::Chat => insert(behind, json!({"role": "tool", "tool_call_id": id, "content": text})),
+        ApiFormat::Responses => {
+            let kind =
+                if value["type"] == "custom_tool_call" { "custom_tool_call_output" } else { "function_call_output" };
             insert(behind, json!({"type": kind, "call_id": id, "output": text}))
         }
-        Dialect::Messages => {
+        ApiFormat::Messages => {
             let result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
             if transcript.role(message + 1) != Some(Role::User) {
                 return insert(behind, json!({"role": "user", "content": [result]}));
@@ -103,11 +101,12 @@ pub fn answer(transcript: &Transcript<'_>, call: BlockAt, text: &str) -> Option<
     }
 }
 
-/// The edit that offers more tools, behind those that the body has: what stands before them stays what it was.
+/// Returns the edits that add tool definitions after the existing ones, so that the bytes before them stay
+/// the same.
 #[must_use]
-pub fn offer(transcript: &Transcript<'_>, tools: &[String]) -> Vec<Edit> {
-    let of_list = |block: &Block<'_>| match block.place {
-        Place::Element(id) if block.kind == BlockKind::Tool => {
+pub fn add_tools_edits(transcript: &Transcript<'_>, tools: &[String]) -> Vec<Edit> {
+    let of_list = |block: &Block<'_>| match block.slot {
+        JsonSlot::Element(id) if block.kind == BlockKind::Tool => {
             Some(id).filter(|id| transcript.message_of(*id).is_none())
         }
         _ => None,
@@ -121,13 +120,13 @@ pub fn offer(transcript: &Transcript<'_>, tools: &[String]) -> Vec<Edit> {
     tools.iter().map(|tool| Edit::Insert { before, json: tool.clone() }).collect()
 }
 
-/// A content block with this text, for a message of this role.
+/// Returns the JSON of a text block for a message with this role.
 #[must_use]
-pub fn block(dialect: Dialect, role: Role, text: &str) -> String {
-    let kind = match (dialect, role) {
-        (Dialect::Chat | Dialect::Messages, _) => "text",
-        (Dialect::Responses, Role::Assistant) => "output_text",
-        (Dialect::Responses, _) => "input_text",
+pub fn text_block_json(api_format: ApiFormat, role: Role, text: &str) -> String {
+    let kind = match (api_format, role) {
+        (ApiFormat::Chat | ApiFormat::Messages, _) => "text",
+        (ApiFormat::Responses, Role::Assistant) => "output_text",
+        (ApiFormat::Responses, _) => "input_text",
     };
     format!(r#"{{"type":"{kind}","text":"{}"}}"#, escape(text))
 }

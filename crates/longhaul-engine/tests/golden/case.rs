@@ -1,6 +1,6 @@
 //! A case as it stands in its file: sections of lines, of which the goldens can be replaced.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 
 /// One case.
 pub struct Case {
@@ -33,7 +33,7 @@ pub enum Client {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Golden {
     pub name: &'static str,
-    pub dialects: Vec<Dialect>,
+    pub dialects: Vec<ApiFormat>,
     pub lines: Vec<String>,
 }
 
@@ -59,10 +59,8 @@ impl Case {
         let mut at = first;
         while at < lines.len() {
             let heading = &lines[at][3..];
-            let end = lines[at + 1..]
-                .iter()
-                .position(|line| line.starts_with("== "))
-                .map_or(lines.len(), |n| at + 1 + n);
+            let end =
+                lines[at + 1..].iter().position(|line| line.starts_with("== ")).map_or(lines.len(), |n| at + 1 + n);
             let mut inside = owned(&lines[at + 1..end]);
             while inside.last().is_some_and(String::is_empty) {
                 inside.pop();
@@ -72,12 +70,7 @@ impl Case {
             match (word, round) {
                 ("before" | "then", _) => {
                     let heading = heading.to_owned();
-                    case.rounds.push(Round {
-                        heading,
-                        lines: inside,
-                        goldens: Vec::new(),
-                        holds: Vec::new(),
-                    });
+                    case.rounds.push(Round { heading, lines: inside, goldens: Vec::new(), holds: Vec::new() });
                 }
                 ("after" | "report", Some(round)) => {
                     let name = if word == "after" { "after" } else { "report" };
@@ -96,8 +89,8 @@ impl Case {
         lines.collect::<Vec<_>>().join(" ")
     }
 
-    pub fn dialects(&self) -> Vec<Dialect> {
-        self.field("dialects").map_or_else(|| Dialect::ALL.to_vec(), dialects)
+    pub fn dialects(&self) -> Vec<ApiFormat> {
+        self.field("dialects").map_or_else(|| ApiFormat::ALL.to_vec(), dialects)
     }
 
     pub fn policy(&self) -> &str {
@@ -176,12 +169,12 @@ impl Round {
 
 impl Golden {
     fn heading(&self) -> String {
-        let names: String = self.dialects.iter().map(|dialect| format!(" {dialect}")).collect();
+        let names: String = self.dialects.iter().map(|api_format| format!(" {api_format}")).collect();
         format!("== {}{names}", self.name)
     }
 }
 
 /// The dialects that are named: none where all have something in common.
-fn dialects(names: &str) -> Vec<Dialect> {
+fn dialects(names: &str) -> Vec<ApiFormat> {
     names.split_whitespace().map(|name| name.parse().unwrap_or_else(|e| panic!("{name}: {e}"))).collect()
 }

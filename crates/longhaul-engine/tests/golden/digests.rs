@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Failed, Trial};
-use longhaul_engine::digest::{Focus, Kind, Source, digest, one_line};
+use longhaul_engine::digest::{Focus, OutputKind, ToolOutput, digest, one_line_digest};
 use longhaul_engine::tokens::Tokens;
 
 struct Case<'a> {
@@ -31,21 +31,21 @@ pub fn trial(path: PathBuf) -> Trial {
 }
 
 fn judge(path: &Path, case: &Case<'_>) -> Result<(), Failed> {
-    let focus = Focus::on(field(case.head, "focus"));
-    let source = Source {
+    let focus = Focus::from_texts(field(case.head, "focus"));
+    let source = ToolOutput {
         text: case.output,
-        bytes: None,
+        original_bytes: None,
         tool: field(case.head, "tool"),
         arguments: field(case.head, "arguments"),
         kind: None,
         failed: None,
         focus: &focus,
-        handle: field(case.head, "handle"),
+        recall_id: field(case.head, "handle"),
     };
     let tokens = field(case.head, "tokens").unwrap().parse().unwrap();
     let made = digest(&source, Tokens(tokens));
     assert_eq!(made.kind.name(), kind(path), "{}", made.text);
-    let made = format!("{}\n== one line\n{}\n", made.text, one_line(&source).text);
+    let made = format!("{}\n== one line\n{}\n", made.text, one_line_digest(&source).text);
     if crate::is_update() {
         std::fs::write(path, format!("{}== output\n{}== digest\n{made}", case.head, case.output)).unwrap();
     } else if made != case.digest {
@@ -65,7 +65,7 @@ pub fn the_page_for_users_shows_them() {
     let page = std::fs::read_to_string(crate::folder("../../../docs/digests.md")).unwrap();
     let mut paths = crate::files("digests");
     paths.retain(|path| kind(path) == crate::stem(path));
-    assert_eq!(paths.len(), Kind::all().count(), "one a kind");
+    assert_eq!(paths.len(), OutputKind::all().count(), "one a kind");
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         let (digest, line) = parts(&text).digest.split_once("== one line\n").unwrap();

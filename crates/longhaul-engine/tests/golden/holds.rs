@@ -23,18 +23,18 @@
 //!
 //! TEXT may be in quotes. `chat: …` in front makes a line hold in that dialect only.
 
-use longhaul_engine::plan::Report;
+use longhaul_engine::plan::CompactionReport;
 use longhaul_engine::transcript::{BlockKind, Transcript};
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 
 use crate::render::{Fate, Seat, Seated, View};
 
 /// What a round came to.
 pub struct Held<'t, 'b> {
-    pub dialect: Dialect,
+    pub dialect: ApiFormat,
     pub view: &'t View<'t, 'b>,
     pub output: &'t Transcript<'b>,
-    pub report: &'t Report,
+    pub report: &'t CompactionReport,
     pub count: &'t dyn Fn(&str) -> Tokens,
 }
 
@@ -42,9 +42,9 @@ impl Held<'_, '_> {
     /// Why a line does not hold.
     pub fn refutes(&self, line: &str) -> Option<String> {
         let mut line = line.trim();
-        for dialect in Dialect::ALL {
-            if let Some(rest) = line.strip_prefix(&format!("{dialect}: ")) {
-                if dialect != self.dialect {
+        for api_format in ApiFormat::ALL {
+            if let Some(rest) = line.strip_prefix(&format!("{api_format}: ")) {
+                if api_format != self.dialect {
                     return None;
                 }
                 line = rest;
@@ -106,8 +106,7 @@ impl Held<'_, '_> {
         if let Some(rest) = line.strip_prefix("section ") {
             return judge_section(rest, seated);
         }
-        if let Some((with, say)) = line.strip_prefix("lines with ").and_then(|rest| rest.split_once(" say "))
-        {
+        if let Some((with, say)) = line.strip_prefix("lines with ").and_then(|rest| rest.split_once(" say ")) {
             let lines: Vec<&str> = seated.text.lines().filter(|line| line.contains(unquoted(with))).collect();
             let says = |line: &&str| say.split(" or ").any(|words| line.contains(unquoted(words)));
             when(!lines.is_empty(), || format!("there are none in\n{}", seated.text))?;
@@ -156,14 +155,14 @@ impl Held<'_, '_> {
         if let Some(wanted) = wanted {
             return when(fate == wanted, || format!("it is {fate:?}"));
         }
-        let unit = self.view.unit(number).ok_or("it is gone")?;
-        let reasons = unit.blocks().any(|block| matches!(block.kind, BlockKind::Reasoning(_)));
+        let turn = self.view.unit(number).ok_or("it is gone")?;
+        let reasons = turn.blocks().any(|block| matches!(block.kind, BlockKind::Reasoning(_)));
         match rest {
             "keeps its reasoning" => when(reasons, || "it has none".to_owned()),
             "loses its reasoning" => when(!reasons, || "it has some".to_owned()),
             _ => {
                 let (verb, text) = verb(rest)?;
-                let words: String = unit.blocks().map(|block| block.text().into_owned() + "\n").collect();
+                let words: String = turn.blocks().map(|block| block.text().into_owned() + "\n").collect();
                 has(&words, verb, text)
             }
         }
@@ -176,14 +175,11 @@ impl Held<'_, '_> {
 
 fn judge_section(rest: &str, seated: &Seated) -> Result<(), String> {
     let sections = seated.sections();
-    let found =
-        sections.iter().find_map(|(title, lines)| Some((rest.strip_prefix(title)?.trim_start(), lines)));
+    let found = sections.iter().find_map(|(title, lines)| Some((rest.strip_prefix(title)?.trim_start(), lines)));
     let Some((rest, lines)) = found else {
         // A terse checkpoint leaves out what is empty.
         let absent = rest.ends_with(" is empty") || rest.contains(" lacks ");
-        return when(absent, || {
-            format!("no such section: {:?}", sections.iter().map(|s| s.0).collect::<Vec<_>>())
-        });
+        return when(absent, || format!("no such section: {:?}", sections.iter().map(|s| s.0).collect::<Vec<_>>()));
     };
     let text = lines.join("\n");
     if rest == "is empty" {

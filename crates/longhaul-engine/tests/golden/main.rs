@@ -51,7 +51,7 @@ use std::sync::{Mutex, PoisonError};
 
 use case::{Case, Golden};
 use libtest_mimic::{Arguments, Failed, Trial};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::{ApiFormat, wire};
 use run::Made;
 use support::notation::Session;
 use support::write;
@@ -81,8 +81,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn files(of: &str) -> Vec<PathBuf> {
-    let mut paths: Vec<_> =
-        std::fs::read_dir(folder(of)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(folder(of)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty());
     paths
@@ -156,10 +155,10 @@ fn the_notation_says_the_same_in_every_dialect() {
         bash     still open";
     let mut session = Session::default();
     session.extend(lines.lines().map(|line| line.strip_prefix("        ").unwrap_or(line)));
-    let sketches = Dialect::ALL.map(|dialect| {
-        let body = write::body(dialect, "gpt-5", &session, &session);
-        let (transcript, _) = wire::parse(dialect, &body).unwrap();
-        assert_eq!(transcript.units.len(), session.units.len(), "{dialect}");
+    let sketches = ApiFormat::ALL.map(|api_format| {
+        let body = write::body(api_format, "gpt-5", &session, &session);
+        let (transcript, _) = wire::parse(api_format, &body).unwrap();
+        assert_eq!(transcript.turns.len(), session.units.len(), "{api_format}");
         let lines = support::sketch(&transcript).into_iter().filter(|line| !line.starts_with("Reasoning"));
         let settled = |line: String| match line.strip_prefix("Call ") {
             Some(arguments) => support::canonical(arguments),

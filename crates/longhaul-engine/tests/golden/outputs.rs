@@ -22,7 +22,7 @@
 use std::path::PathBuf;
 
 use libtest_mimic::{Failed, Trial};
-use longhaul_engine::digest::{Focus, Source, digest, one_line};
+use longhaul_engine::digest::{Focus, ToolOutput, digest, one_line_digest};
 use longhaul_engine::tokens::{Tokens, estimate};
 
 use crate::support::notation::{self, Part};
@@ -86,20 +86,20 @@ impl Case {
             "succeeded" => false,
             other => panic!("what is the flag `{other}`?"),
         });
-        let focus = Focus::on(self.field("focus"));
-        let source = Source {
+        let focus = Focus::from_texts(self.field("focus"));
+        let source = ToolOutput {
             text: &self.output,
-            bytes: None,
+            original_bytes: None,
             tool,
             arguments,
             kind: None,
             failed,
             focus: &focus,
-            handle: None,
+            recall_id: None,
         };
         let budget = Tokens(self.field("tokens").map_or(220, |tokens| tokens.parse().unwrap()));
         let made = digest(&source, budget);
-        let line = one_line(&source).text;
+        let line = one_line_digest(&source).text;
         let size = estimate(&made.text);
         let mut wrong = Vec::new();
         if size > budget {

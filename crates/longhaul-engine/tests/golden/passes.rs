@@ -1,6 +1,6 @@
 //! Runs a case of the passes: what all of them make of a session whose newest unit is kept, as `unit.block pass: text`.
 
-use longhaul_engine::passes::{Change, NewText, PASSES, run_all};
+use longhaul_engine::passes::{NewText, PASSES, ProposedChange, run_all};
 use longhaul_engine::wire;
 
 use crate::case::Case;
@@ -12,17 +12,17 @@ use crate::support::write;
 pub fn run(case: &Case) -> Made {
     let mut session = Session::default();
     session.extend(case.rounds[0].lines.iter().map(String::as_str));
-    let made = case.dialects().into_iter().map(|dialect| {
-        let body = write::body(dialect, "gpt-5", &session, &session);
-        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+    let made = case.dialects().into_iter().map(|api_format| {
+        let body = write::body(api_format, "gpt-5", &session, &session);
+        let (transcript, _) = wire::parse(api_format, &body).unwrap();
         let after = changes(&policy(200), &transcript, 1, run_all).iter().map(shown).collect();
-        (dialect, Rendered { after, report: String::new() })
+        (api_format, Rendered { after, report: String::new() })
     });
     Made { failures: Vec::new(), goldens: vec![grouped(made.collect())] }
 }
 
-fn shown(change: &Change) -> String {
-    let (NewText::Text(text) | NewText::Mark(text)) = &change.to;
+fn shown(change: &ProposedChange) -> String {
+    let (NewText::Text(text) | NewText::Mark(text)) = &change.new_text;
     format!("{}.{} {}: {}\n", change.at.unit, change.at.block, change.pass, text.replace('\n', "\\n"))
 }
 

@@ -5,31 +5,29 @@
 //! true`. The models of the three dialects are made to count alike, so that they cut alike.
 
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Handles, Keep, Wish};
+use longhaul_engine::plan::{CompactOptions, Originals, RecallIds};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 use serde_json::{Map, Value, json};
 
 /// Under which circumstances a round is compacted.
 pub struct Setting {
     pub policy: Policy,
-    pub wish: Wish,
+    pub wish: CompactOptions,
     pub model: String,
 }
 
-pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
+pub fn setting(api_format: ApiFormat, lines: &[&str]) -> Setting {
     let mut config = Config::default();
-    let keep = Keep::Nothing;
-    let mut wish = Wish { keep, ..Wish::default() };
-    let mut name = match dialect {
-        Dialect::Chat | Dialect::Responses => "gpt-5".to_owned(),
-        Dialect::Messages => "claude-sonnet-4-5".to_owned(),
+    let originals = Originals::Discarded;
+    let mut options = CompactOptions { originals, ..CompactOptions::default() };
+    let mut name = match api_format {
+        ApiFormat::Chat | ApiFormat::Responses => "gpt-5".to_owned(),
+        ApiFormat::Messages => "claude-sonnet-4-5".to_owned(),
     };
     let mut facts = Map::new();
-    for (key, value) in
-        [("tokenizer", json!("o200k_base")), ("factor", json!(1.0)), ("input_limit", Value::Null)]
-    {
+    for (key, value) in [("tokenizer", json!("o200k_base")), ("factor", json!(1.0)), ("input_limit", Value::Null)] {
         facts.insert(key.into(), value);
     }
     facts.insert("window".into(), json!(40_000));
@@ -45,16 +43,15 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             "keep_tools" => config.compression.keep_tools.push(value.to_owned()),
             "keep_last_users" => config.compression.keep_last_users = number(),
             "instructions" => config.compression.instructions = Some(value.to_owned()),
-            "keep_from" => wish.keep_from = Some(number()),
-            "to" => wish.to_tokens = Some(Tokens(number() as u64)),
-            "force" => wish.force = true,
-            "key" => wish.key = Some(SessionKey::new([9; 32])),
-            "keep" => wish.keep = Keep::Originals(Handles::new(SessionKey::new([7; 32]))),
+            "keep_from" => options.keep_from = Some(number()),
+            "to" => options.to_tokens = Some(Tokens(number() as u64)),
+            "force" => options.force = true,
+            "key" => options.session_key = Some(SessionKey::new([9; 32])),
+            "keep" => options.originals = Originals::Stored(RecallIds::new(SessionKey::new([7; 32]))),
             "model" => value.clone_into(&mut name),
-            "focus" => wish.focus = Some(value.to_owned()),
+            "focus" => options.focus = Some(value.to_owned()),
             "engine" => {
-                config.context.engine =
-                    serde_json::from_value(json!(value)).unwrap_or_else(|e| panic!("{item}: {e}"));
+                config.context.engine = serde_json::from_value(json!(value)).unwrap_or_else(|e| panic!("{item}: {e}"));
             }
             fact => {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
@@ -62,7 +59,7 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             }
         }
     }
-    let model: Model = models::find(&name).with(&facts).unwrap_or_else(|e| panic!("{lines:?}: {e:?}"));
+    let model: Model = models::find(&name).with_stated_facts(&facts).unwrap_or_else(|e| panic!("{lines:?}: {e:?}"));
     let policy = Policy::new(&config, &model).unwrap_or_else(|e| panic!("{lines:?}: {e:?}")).0;
-    Setting { policy, wish, model: name }
+    Setting { policy, wish: options, model: name }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use longhaul_engine::texts::CHECKPOINT_OPENING;
-use longhaul_engine::transcript::{Block, BlockKind, Exchange, Seal, Status, Transcript, Unit, UnitKind};
+use longhaul_engine::transcript::{Block, BlockKind, CallStatus, Seal, ToolCall, Transcript, Turn, TurnKind};
 use serde_json::Value;
 
 /// What became of a unit of the session.
@@ -41,18 +41,18 @@ pub struct View<'t, 'b> {
 
 impl<'t, 'b> View<'t, 'b> {
     pub fn new(original: &'t Transcript<'b>, output: &'t Transcript<'b>) -> Self {
-        let mut numbers = vec![None; output.units.len()];
-        let mut next = original.units.len();
-        for (at, unit) in output.units.iter().enumerate().rev() {
+        let mut numbers = vec![None; output.turns.len()];
+        let mut next = original.turns.len();
+        for (at, turn) in output.turns.iter().enumerate().rev() {
             // What somebody wrote in the form of a checkpoint is a unit of the session.
-            let is_said = || original.units.iter().any(|said| content(said) == content(unit));
-            if matches!(unit.kind, UnitKind::Checkpoint(_)) && !is_said() {
+            let is_said = || original.turns.iter().any(|said| content(said) == content(turn));
+            if matches!(turn.kind, TurnKind::Checkpoint(_)) && !is_said() {
                 continue;
             }
-            let same = |number: &usize| opening(&original.units[*number]) == opening(unit);
+            let same = |number: &usize| opening(&original.turns[*number]) == opening(turn);
             let by_words = || (0..next).rev().find(same);
-            let number = number_in_ids(output, unit).or_else(by_words).or(next.checked_sub(1));
-            let number = number.unwrap_or_else(|| panic!("what is this?\n{unit:?}"));
+            let number = number_in_ids(output, turn).or_else(by_words).or(next.checked_sub(1));
+            let number = number.unwrap_or_else(|| panic!("what is this?\n{turn:?}"));
             assert!(number < next, "unit {number} stands before unit {next}, or twice");
             numbers[at] = Some(number);
             next = number;
@@ -67,26 +67,26 @@ impl<'t, 'b> View<'t, 'b> {
     pub fn fate(&self, number: usize) -> Fate {
         match self.place(number) {
             None => Fate::Gone,
-            Some(at) if content(&self.original.units[number]) == content(&self.output.units[at]) => {
-                Fate::Verbatim
-            }
+            Some(at) if content(&self.original.turns[number]) == content(&self.output.turns[at]) => Fate::Verbatim,
             Some(_) => Fate::Changed,
         }
     }
 
-    pub fn unit(&self, number: usize) -> Option<&Unit<'b>> {
-        self.place(number).map(|at| &self.output.units[at])
+    pub fn unit(&self, number: usize) -> Option<&Turn<'b>> {
+        self.place(number).map(|at| &self.output.turns[at])
     }
 
     /// The units whose results no longer say of themselves that they failed, or say so now.
     pub fn changed_flags(&self) -> Vec<usize> {
-        let flags = |unit: &Unit<'_>| match &unit.kind {
-            UnitKind::Step { exchanges, .. } => exchanges.iter().map(|exchange| exchange.failed).collect(),
+        let flags = |turn: &Turn<'_>| match &turn.kind {
+            TurnKind::Assistant { tool_calls: exchanges, .. } => {
+                exchanges.iter().map(|tool_call| tool_call.failed).collect()
+            }
             _ => Vec::new(),
         };
-        let numbers = self.numbers.iter().zip(&self.output.units);
-        let numbers = numbers.filter_map(|(number, unit)| Some(((*number)?, unit)));
-        let changed = numbers.filter(|(number, unit)| flags(unit) != flags(&self.original.units[*number]));
+        let numbers = self.numbers.iter().zip(&self.output.turns);
+        let numbers = numbers.filter_map(|(number, turn)| Some(((*number)?, turn)));
+        let changed = numbers.filter(|(number, turn)| flags(turn) != flags(&self.original.turns[*number]));
         changed.map(|(number, _)| number).collect()
     }
 
@@ -95,18 +95,18 @@ impl<'t, 'b> View<'t, 'b> {
         let body: Value = serde_json::from_str(self.output.body).unwrap();
         let list = body.get("messages").or(body.get("input")).unwrap();
         let message_of = |at: usize| {
-            self.output.units[at].owns.first().and_then(|element| self.output.message_of(*element))
+            self.output.turns[at].owned_elements.first().and_then(|element| self.output.message_of(*element))
         };
-        let units = self.output.units.iter().enumerate();
-        let checkpoints = units.filter_map(|(at, unit)| match &unit.kind {
-            UnitKind::Checkpoint(block) if self.numbers[at].is_none() => Some((at, block)),
+        let turns = self.output.turns.iter().enumerate();
+        let checkpoints = turns.filter_map(|(at, turn)| match &turn.kind {
+            TurnKind::Checkpoint(block) if self.numbers[at].is_none() => Some((at, block)),
             _ => None,
         });
         let seated = checkpoints.map(|(at, block)| {
             let message = message_of(at);
             let neighbours = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
             let shared = neighbours
-                .filter(|n| *n < self.output.units.len() && message_of(*n) == message)
+                .filter(|n| *n < self.output.turns.len() && message_of(*n) == message)
                 .find_map(|n| self.numbers[n]);
             let role = list[message.unwrap()]["role"].as_str().unwrap_or_default().to_owned();
             let seat = shared.map_or(Seat::Message(role), Seat::BlockOf);
@@ -131,9 +131,8 @@ impl<'t, 'b> View<'t, 'b> {
                 let _ = writeln!(out, "{} gone", range(next, number - 1));
             }
             let fate = self.fate(number);
-            let in_run = |n: &usize| {
-                self.numbers.get(at + n) == Some(&Some(number + n)) && self.fate(number + n) == fate
-            };
+            let in_run =
+                |n: &usize| self.numbers.get(at + n) == Some(&Some(number + n)) && self.fate(number + n) == fate;
             let run = (0..self.numbers.len() - at).take_while(in_run).count();
             match fate {
                 Fate::Verbatim => {
@@ -144,8 +143,8 @@ impl<'t, 'b> View<'t, 'b> {
             at += run;
             next = number + run;
         }
-        if next < self.original.units.len() {
-            let _ = writeln!(out, "{} gone", range(next, self.original.units.len() - 1));
+        if next < self.original.turns.len() {
+            let _ = writeln!(out, "{} gone", range(next, self.original.turns.len() - 1));
         }
         out
     }
@@ -159,7 +158,7 @@ impl<'t, 'b> View<'t, 'b> {
                 let _ = writeln!(out, "{} likewise", range(number, number + run - 4));
             }
             if run <= FEW || n < 2 || n + 1 == run {
-                write_unit(out, number, &self.output.units[at + n], &self.original.units[number]);
+                write_unit(out, number, &self.output.turns[at + n], &self.original.turns[number]);
             }
         }
     }
@@ -170,10 +169,10 @@ fn range(first: usize, last: usize) -> String {
 }
 
 /// The number that the ids of a unit's calls and results carry.
-fn number_in_ids(transcript: &Transcript<'_>, unit: &Unit<'_>) -> Option<usize> {
-    let UnitKind::Step { exchanges, .. } = &unit.kind else { return None };
+fn number_in_ids(transcript: &Transcript<'_>, turn: &Turn<'_>) -> Option<usize> {
+    let TurnKind::Assistant { tool_calls: exchanges, .. } = &turn.kind else { return None };
     let in_answers =
-        exchanges.iter().flat_map(|e| &e.answers).map(|id| &transcript.body[transcript.span_of(*id).range()]);
+        exchanges.iter().flat_map(|e| &e.result_elements).map(|id| &transcript.body[transcript.span_of(*id).range()]);
     let in_calls = exchanges.iter().filter_map(|e| e.call.as_ref()).map(Block::raw);
     let number = |json: &str| {
         let digits = json.split("\"call_").nth(1)?.split('_').next()?;
@@ -182,18 +181,18 @@ fn number_in_ids(transcript: &Transcript<'_>, unit: &Unit<'_>) -> Option<usize> 
     in_calls.chain(in_answers).find_map(number)
 }
 
-fn opening(unit: &Unit<'_>) -> Option<(bool, String)> {
-    let is_step = matches!(unit.kind, UnitKind::Step { .. });
-    let text = unit.blocks().find(|block| block.kind == BlockKind::Text)?;
+fn opening(turn: &Turn<'_>) -> Option<(bool, String)> {
+    let is_step = matches!(turn.kind, TurnKind::Assistant { .. });
+    let text = turn.blocks().find(|block| block.kind == BlockKind::Text)?;
     Some((is_step, text.text().into_owned()))
 }
 
 /// Everything that a unit says, however it is written.
-fn content(unit: &Unit<'_>) -> Vec<(String, String)> {
+fn content(turn: &Turn<'_>) -> Vec<(String, String)> {
     let words = |block: &Block<'_>| {
         if block.text.is_some() { block.text().into_owned() } else { block.raw().to_owned() }
     };
-    unit.blocks().map(|block| (kind(block).to_owned(), words(block))).collect()
+    turn.blocks().map(|block| (kind(block).to_owned(), words(block))).collect()
 }
 
 fn kind(block: &Block<'_>) -> &'static str {
@@ -209,26 +208,26 @@ fn kind(block: &Block<'_>) -> &'static str {
 }
 
 /// One changed unit: what changed at length, what did not in short.
-fn write_unit(out: &mut String, number: usize, unit: &Unit<'_>, original: &Unit<'_>) {
+fn write_unit(out: &mut String, number: usize, turn: &Turn<'_>, original: &Turn<'_>) {
     let before = content(original);
     let words = |block: &Block<'_>| {
         let is_new = !before.iter().any(|(k, text)| k == kind(block) && *text == *block.text());
         shown(&block.text(), if is_new { 400 } else { 60 })
     };
     let mut lines: Vec<String> = Vec::new();
-    match &unit.kind {
-        UnitKind::Prompt { blocks, .. } => lines.extend(blocks.iter().map(|block| match kind(block) {
+    match &turn.kind {
+        TurnKind::Prompt { blocks, .. } => lines.extend(blocks.iter().map(|block| match kind(block) {
             "text" => format!("user {}", words(block)),
             other => other.to_owned(),
         })),
-        UnitKind::Step { reply, exchanges } => {
+        TurnKind::Assistant { reply, tool_calls: exchanges } => {
             lines.extend(reply.iter().map(|block| match kind(block) {
                 "text" => format!("reply {}", words(block)),
                 other => format!("{other} {}", words(block)),
             }));
-            lines.extend(exchanges.iter().map(|exchange| exchange_line(exchange, &words)));
+            lines.extend(exchanges.iter().map(|tool_call| exchange_line(tool_call, &words)));
         }
-        UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => lines.push("opaque".to_owned()),
+        TurnKind::Checkpoint(_) | TurnKind::Opaque(_) => lines.push("opaque".to_owned()),
     }
     for (n, line) in lines.iter().enumerate() {
         let lead = if n == 0 { format!("{number:02}") } else { " +".to_owned() };
@@ -236,15 +235,15 @@ fn write_unit(out: &mut String, number: usize, unit: &Unit<'_>, original: &Unit<
     }
 }
 
-fn exchange_line(exchange: &Exchange<'_>, words: &impl Fn(&Block<'_>) -> String) -> String {
-    let tool = if exchange.status == Status::Orphan { "orphan" } else { &exchange.tool };
-    let call = exchange.call.as_ref().map(|call| format!(" {}", words(call))).unwrap_or_default();
-    let results = exchange.results.iter().map(|block| match kind(block) {
+fn exchange_line(tool_call: &ToolCall<'_>, words: &impl Fn(&Block<'_>) -> String) -> String {
+    let tool = if tool_call.status == CallStatus::Orphan { "orphan" } else { &tool_call.tool };
+    let call = tool_call.call.as_ref().map(|call| format!(" {}", words(call))).unwrap_or_default();
+    let results = tool_call.results.iter().map(|block| match kind(block) {
         "text" => words(block),
         other => other.to_owned(),
     });
     let results = results.collect::<Vec<_>>().join(" ¦ ");
-    if exchange.answers.is_empty() { format!("{tool}{call}") } else { format!("{tool}{call} → {results}") }
+    if tool_call.result_elements.is_empty() { format!("{tool}{call}") } else { format!("{tool}{call} → {results}") }
 }
 
 /// A text on one line, its middle left out where it is long.
@@ -292,7 +291,7 @@ impl Seated {
     /// Where the marker says that the request is.
     pub fn request(&self) -> &'static str {
         let marker = self.text.lines().next().unwrap_or_default();
-        match (marker.contains("The request follows"), marker.contains("The request stands above")) {
+        match (marker.contains("The request follows"), marker.contains("The request is above")) {
             (true, false) => "follows",
             (false, true) => "above",
             _ => "not said",

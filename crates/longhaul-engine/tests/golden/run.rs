@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Severity, check, compare};
-use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Engines, Plan, Report};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::plan::{CompactionReport, EngineRegistry, Plan, PlanInput};
+use longhaul_engine::{ApiFormat, wire};
 
 use crate::case::{Case, Client, Golden};
 use crate::holds::Held;
@@ -31,27 +31,25 @@ pub fn run(case: &Case) -> Made {
         ends.push(all.units.len());
     }
     let mut failures = Vec::new();
-    let mut rendered: Vec<Vec<(Dialect, Rendered)>> = case.rounds.iter().map(|_| Vec::new()).collect();
-    for dialect in case.dialects() {
+    let mut rendered: Vec<Vec<(ApiFormat, Rendered)>> = case.rounds.iter().map(|_| Vec::new()).collect();
+    for api_format in case.dialects() {
         let mut body = String::new();
         let mut ledger = Ledger::default();
         let mut first = 0;
         for (at, round) in case.rounds.iter().enumerate() {
-            let setting = setting(dialect, &[case.policy(), round.policy()]);
+            let setting = setting(api_format, &[case.policy(), round.policy()]);
             let so_far = Session { units: all.units[..ends[at]].to_vec(), ..all.clone() };
-            let original = write::body(dialect, &setting.model, &so_far, &all);
+            let original = write::body(api_format, &setting.model, &so_far, &all);
             let previous = std::mem::take(&mut body);
             body = match case.client() {
                 _ if at == 0 => original.clone(),
-                Client::SendsTheResult => {
-                    write::grown(dialect, &previous, &all.units[first..ends[at]], first)
-                }
+                Client::SendsTheResult => write::grown(api_format, &previous, &all.units[first..ends[at]], first),
                 Client::SendsTheOriginal => original.clone(),
             };
             first = ends[at];
-            failures.extend(unexpected(case, dialect, &setting, &original));
+            failures.extend(unexpected(case, api_format, &setting, &original));
             let round = Run {
-                dialect,
+                dialect: api_format,
                 setting: &setting,
                 original: &original,
                 body: &body,
@@ -61,15 +59,12 @@ pub fn run(case: &Case) -> Made {
             };
             let (output, later, lines, mut wrong) = round.finish(so_far.units.len());
             if at > 0 && case.client() == Client::SendsTheOriginal && later.epoch == ledger.epoch {
-                wrong.extend(not_extended(dialect, &previous, &output));
+                wrong.extend(not_extended(api_format, &previous, &output));
             }
-            let place = if case.rounds.len() > 1 {
-                format!("{dialect}, round {}", at + 1)
-            } else {
-                dialect.to_string()
-            };
+            let place =
+                if case.rounds.len() > 1 { format!("{api_format}, round {}", at + 1) } else { api_format.to_string() };
             failures.extend(wrong.into_iter().map(|wrong| format!("{place}: {wrong}")));
-            rendered[at].push((dialect, lines));
+            rendered[at].push((api_format, lines));
             body = output;
             ledger = match case.client() {
                 Client::SendsTheResult => Ledger::default(),
@@ -81,16 +76,16 @@ pub fn run(case: &Case) -> Made {
 }
 
 /// What is wrong with an input, beyond what its case says.
-fn unexpected(case: &Case, dialect: Dialect, setting: &Setting, body: &str) -> Vec<String> {
-    let target = setting.policy.model.target(dialect);
-    let errors = check(body, dialect, &target).into_iter().filter(|v| v.severity == Severity::Error);
+fn unexpected(case: &Case, api_format: ApiFormat, setting: &Setting, body: &str) -> Vec<String> {
+    let target = setting.policy.model.target(api_format);
+    let errors = check(body, api_format, &target).into_iter().filter(|v| v.severity == Severity::Error);
     let unexpected = errors.filter(|v| !case.breaks().any(|rule| rule == v.rule));
-    unexpected.map(|v| format!("{dialect}: the input breaks {} at {}: {}", v.rule, v.at, v.message)).collect()
+    unexpected.map(|v| format!("{api_format}: the input breaks {} at {}: {}", v.rule, v.at, v.message)).collect()
 }
 
 /// How an output does not go on from the one before, which it must do block for block until the next compaction.
-fn not_extended(dialect: Dialect, previous: &str, output: &str) -> Option<String> {
-    let sketch = |body: &str| crate::support::sketch(&wire::parse(dialect, body).unwrap().0);
+fn not_extended(api_format: ApiFormat, previous: &str, output: &str) -> Option<String> {
+    let sketch = |body: &str| crate::support::sketch(&wire::parse(api_format, body).unwrap().0);
     let (previous, now) = (sketch(previous), sketch(output));
     if now.starts_with(&previous) {
         return None;
@@ -107,17 +102,17 @@ pub struct Rendered {
 }
 
 /// The same lines once, under the dialects that have them; without names where all have.
-pub fn grouped(round: Vec<(Dialect, Rendered)>) -> Vec<Golden> {
+pub fn grouped(round: Vec<(ApiFormat, Rendered)>) -> Vec<Golden> {
     let count = round.len();
     let mut goldens: Vec<Golden> = Vec::new();
     for name in ["after", "report"] {
-        for (dialect, rendered) in &round {
+        for (api_format, rendered) in &round {
             let text = if name == "after" { &rendered.after } else { &rendered.report };
             let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).collect();
             let same = goldens.iter_mut().find(|golden| golden.name == name && golden.lines == lines);
             match same {
-                Some(golden) => golden.dialects.push(*dialect),
-                None => goldens.push(Golden { name, dialects: vec![*dialect], lines }),
+                Some(golden) => golden.dialects.push(*api_format),
+                None => goldens.push(Golden { name, dialects: vec![*api_format], lines }),
             }
         }
     }
@@ -129,7 +124,7 @@ pub fn grouped(round: Vec<(Dialect, Rendered)>) -> Vec<Golden> {
 
 /// One compaction.
 struct Run<'r> {
-    dialect: Dialect,
+    dialect: ApiFormat,
     setting: &'r Setting,
     /// The session as nobody compacted it.
     original: &'r str,
@@ -142,15 +137,15 @@ struct Run<'r> {
 
 impl Run<'_> {
     /// The body that comes out, with what was decided; how it looks, what is wrong with it.
-    fn finish(&self, units: usize) -> (String, Ledger, Rendered, Vec<String>) {
+    fn finish(&self, turns: usize) -> (String, Ledger, Rendered, Vec<String>) {
         let mut wrong = Vec::new();
-        let (output, ledger, report) = self.compact(self.body, self.ledger, &mut Known::default());
+        let (output, ledger, report) = self.compact(self.body, self.ledger, &mut BlockCache::default());
         let (original, _) = wire::parse(self.dialect, self.original).unwrap();
-        if original.units.len() != units {
+        if original.turns.len() != turns {
             let sketch = crate::support::sketch(&original).join("\n");
             let wrong = format!(
-                "{units} units are written and {} are read; a reply goes on in the call behind it\n{sketch}",
-                original.units.len()
+                "{turns} units are written and {} are read; a reply goes on in the call behind it\n{sketch}",
+                original.turns.len()
             );
             return (output, ledger, Rendered { after: String::new(), report: String::new() }, vec![wrong]);
         }
@@ -175,35 +170,31 @@ impl Run<'_> {
         (output, ledger, rendered, wrong)
     }
 
-    fn compact(&self, body: &str, ledger: &Ledger, known: &mut Known) -> (String, Ledger, Report) {
+    fn compact(&self, body: &str, ledger: &Ledger, cache: &mut BlockCache) -> (String, Ledger, CompactionReport) {
         let Setting { policy, wish, .. } = self.setting;
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        let plan = Engines::default().of(&policy.engine).plan(policy, wish, ledger, known, &transcript);
+        let plan = EngineRegistry::default()
+            .find_or_compressor(&policy.engine)
+            .plan(ledger, PlanInput { policy, options: wish, cache, transcript: &transcript });
         match plan.unwrap() {
-            Plan::Leave(report) => (body.to_owned(), ledger.clone(), report),
+            Plan::Unchanged(report) => (body.to_owned(), ledger.clone(), report),
             Plan::Ready(outcome) => {
                 assert_eq!(outcome.rewrite.apply(body), outcome.body);
-                assert_eq!(
-                    outcome.rewrite.inverse(body).apply(&outcome.body),
-                    body,
-                    "undo gives back the bytes"
-                );
+                assert_eq!(outcome.rewrite.inverse(body).apply(&outcome.body), body, "undo gives back the bytes");
                 (outcome.body, outcome.ledger, outcome.report)
             }
         }
     }
 
     /// What must hold whatever the case is about.
-    fn judge(&self, output: &str, report: &Report, wrong: &mut Vec<String>) {
+    fn judge(&self, output: &str, report: &CompactionReport, wrong: &mut Vec<String>) {
         let target = self.setting.policy.model.target(self.dialect);
         let broken = |body: &str| {
             let found = check(body, self.dialect, &target).into_iter();
             found.map(|v| (v.rule, v.severity, v.message)).collect::<Vec<_>>()
         };
-        let before: BTreeSet<_> =
-            broken(self.body).into_iter().map(|(rule, severity, _)| (rule, severity)).collect();
-        let new =
-            broken(output).into_iter().filter(|(rule, severity, _)| !before.contains(&(rule, *severity)));
+        let before: BTreeSet<_> = broken(self.body).into_iter().map(|(rule, severity, _)| (rule, severity)).collect();
+        let new = broken(output).into_iter().filter(|(rule, severity, _)| !before.contains(&(rule, *severity)));
         wrong.extend(new.map(|(rule, _, message)| format!("breaks {rule}: {message}")));
         let compared = compare(self.body, output, self.dialect, &target).into_iter();
         let may = |rule: &str| self.case.may_break().any(|allowed| allowed == rule);
@@ -212,13 +203,13 @@ impl Run<'_> {
         if report.tokens.after > report.tokens.before {
             wrong.push(format!("grew: {} → {} tokens", report.tokens.before, report.tokens.after));
         }
-        let mut known = Known::default();
+        let mut cache = BlockCache::default();
         for _ in 0..2 {
-            if self.compact(self.body, self.ledger, &mut known).0 != output {
+            if self.compact(self.body, self.ledger, &mut cache).0 != output {
                 wrong.push("another run gives other bytes".to_owned());
             }
         }
-        let (again, _, report) = self.compact(output, &Ledger::default(), &mut known);
+        let (again, _, report) = self.compact(output, &Ledger::default(), &mut cache);
         if again != output {
             wrong.push(format!("compacted again, it changes: {}", report.reason));
         }
@@ -226,15 +217,13 @@ impl Run<'_> {
 }
 
 /// The report in one line, and a line for each note; numbers of tokens would be other ones in each dialect.
-fn said(report: &Report) -> String {
+fn said(report: &CompactionReport) -> String {
     if !report.changed {
         return format!("left · {}\n", words_only(&report.reason));
     }
     let mut line = "smaller".to_owned();
-    let units = report.units;
-    for (count, what) in
-        [(units.summarized, "folded"), (units.digested, "digested"), (units.dropped, "dropped")]
-    {
+    let turns = report.units;
+    for (count, what) in [(turns.summarized, "folded"), (turns.digested, "digested"), (turns.dropped, "dropped")] {
         if count > 0 {
             let _ = write!(line, " · {count} {what}");
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::{shared, written_differently};
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::check::{NOT_CHECKED, RULES, Severity, Target, check, compare};
 use longhaul_engine::models;
 use serde_json::Value;
@@ -26,7 +26,7 @@ tests! {
 struct Sample {
     file: String,
     body: String,
-    dialect: Dialect,
+    dialect: ApiFormat,
     target: Target,
     quirks: Vec<String>,
 }
@@ -51,22 +51,14 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("pi-mono_", "A1", "never sent as one: calls that the user aborted have no results"),
     ("pi-mono_", "A10", "recorded without the tools of its envelope"),
     ("pi-mono_before-compaction", "A23", "never sent as one: thinking of aborted replies has no signature"),
-    (
-        "pydantic-ai_test_anthropic__test_anthropic_deferred",
-        "A12",
-        "reply appended, and the model takes no prefill",
-    ),
+    ("pydantic-ai_test_anthropic__test_anthropic_deferred", "A12", "reply appended, and the model takes no prefill"),
     ("pydantic-ai_test_anthropic_mid_conversation", "A12", "reply appended, and the model takes no prefill"),
-    (
-        "pydantic-ai_test_tool_availability_portability__test_tool_av-2f71",
-        "A12",
-        "reply appended, no prefill",
-    ),
+    ("pydantic-ai_test_tool_availability_portability__test_tool_av-2f71", "A12", "reply appended, no prefill"),
 ];
 
 /// Who receives such a model's requests, as the model table has it.
-fn target(model: &str, dialect: Dialect) -> Target {
-    models::find(model).target(dialect)
+fn target(model: &str, api_format: ApiFormat) -> Target {
+    models::find(model).target(api_format)
 }
 
 fn samples() -> Vec<Sample> {
@@ -76,17 +68,17 @@ fn samples() -> Vec<Sample> {
         .skip(1)
         .map(|line| {
             let row = fields(line);
-            let dialect = match row[1].as_str() {
-                "openai-chat" => Dialect::Chat,
-                "anthropic" => Dialect::Messages,
-                "openai-responses" => Dialect::Responses,
+            let api_format = match row[1].as_str() {
+                "openai-chat" => ApiFormat::Chat,
+                "anthropic" => ApiFormat::Messages,
+                "openai-responses" => ApiFormat::Responses,
                 other => panic!("what is {other}?"),
             };
             Sample {
                 body: fs::read_to_string(shared("corpus").join(&row[0])).unwrap(),
                 file: row[0].clone(),
-                dialect,
-                target: target(&row[2], dialect),
+                dialect: api_format,
+                target: target(&row[2], api_format),
                 quirks: row[11].split("; ").filter(|quirk| !quirk.is_empty()).map(str::to_owned).collect(),
             }
         })
@@ -111,22 +103,18 @@ fn fields(line: &str) -> Vec<String> {
 fn the_known_quirks_of_real_bodies_are_found_and_no_others() {
     for sample in samples() {
         let open_call = match sample.dialect {
-            Dialect::Chat => "O2",
-            Dialect::Messages => "A1",
-            Dialect::Responses => "R2",
+            ApiFormat::Chat => "O2",
+            ApiFormat::Messages => "A1",
+            ApiFormat::Responses => "R2",
         };
-        let named: BTreeSet<&str> =
-            sample
-                .quirks
-                .iter()
-                .map(|quirk| {
-                    if quirk.starts_with("open call") { open_call } else { quirk.split(' ').next().unwrap() }
-                })
-                .collect();
+        let named: BTreeSet<&str> = sample
+            .quirks
+            .iter()
+            .map(|quirk| if quirk.starts_with("open call") { open_call } else { quirk.split(' ').next().unwrap() })
+            .collect();
         let violations = check(&sample.body, sample.dialect, &sample.target);
         let vocabulary = ["A1", "A10", "A16", "A23", "G7", "O2", "O3", "R2"];
-        let found: BTreeSet<&str> =
-            violations.iter().map(|v| v.rule).filter(|r| vocabulary.contains(r)).collect();
+        let found: BTreeSet<&str> = violations.iter().map(|v| v.rule).filter(|r| vocabulary.contains(r)).collect();
         assert_eq!(found, named, "{}", sample.file);
     }
 }
@@ -137,9 +125,8 @@ fn every_error_on_a_real_body_is_explained() {
     for sample in &samples {
         let violations = check(&sample.body, sample.dialect, &sample.target);
         for violation in violations.iter().filter(|v| v.severity == Severity::Error) {
-            let reason = EXPLAINED
-                .iter()
-                .position(|(file, rule, _)| sample.file.starts_with(file) && *rule == violation.rule);
+            let reason =
+                EXPLAINED.iter().position(|(file, rule, _)| sample.file.starts_with(file) && *rule == violation.rule);
             assert!(reason.is_some(), "{}: {violation:?} is not explained", sample.file);
             used.extend(reason);
         }
@@ -154,8 +141,7 @@ fn a_body_is_a_rewrite_of_itself() {
 }
 
 fn a_body_that_is_written_differently_is_a_rewrite_of_the_original() {
-    for Sample { file, body, dialect, target, .. } in samples().into_iter().filter(|s| s.body.len() < 200_000)
-    {
+    for Sample { file, body, dialect, target, .. } in samples().into_iter().filter(|s| s.body.len() < 200_000) {
         let found = check(&body, dialect, &target).len();
         for (way, other) in written_differently(&body) {
             assert_eq!(compare(&body, &other, dialect, &target), [], "{file}, {way}");
@@ -180,9 +166,7 @@ fn boundaries(messages: &[Value]) -> Vec<usize> {
         }
         let of_blocks = blocks.iter().filter(|b| b["type"] == "tool_use").map(|b| &b["id"]);
         let of_item = (message["type"] == "function_call").then_some(&message["call_id"]);
-        open.extend(
-            calls.iter().map(|call| &call["id"]).chain(of_blocks).chain(of_item).filter_map(Value::as_str),
-        );
+        open.extend(calls.iter().map(|call| &call["id"]).chain(of_blocks).chain(of_item).filter_map(Value::as_str));
         let of_blocks = blocks.iter().map(|b| &b["tool_use_id"]);
         let of_output = (message["type"] != "function_call").then_some(&message["call_id"]);
         for id in of_blocks.chain(of_output).chain([&message["tool_call_id"]]).filter_map(Value::as_str) {
@@ -195,8 +179,7 @@ fn boundaries(messages: &[Value]) -> Vec<usize> {
 /// A compaction as simple as can be, written without a line of the checker's: some messages in the middle become one.
 fn compacted(body: &Value, key: &str, cut: std::ops::Range<usize>) -> String {
     let mut after = body.clone();
-    let summary =
-        serde_json::json!({"role": "user", "content": "In short: work was done and more is to do."});
+    let summary = serde_json::json!({"role": "user", "content": "In short: work was done and more is to do."});
     after[key].as_array_mut().unwrap().splice(cut, [summary]);
     after.to_string()
 }
@@ -209,7 +192,7 @@ fn a_simple_compaction_of_a_real_body_breaks_nothing_and_a_careless_one_is_caugh
             continue;
         }
         let value: Value = serde_json::from_str(body).unwrap();
-        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
+        let key = if *dialect == ApiFormat::Responses { "input" } else { "messages" };
         let messages = value[key].as_array().unwrap();
         let is_prompt = |m: &Value| {
             let results = |list: &Vec<Value>| list.iter().all(|b| b["type"] == "tool_result");
@@ -232,20 +215,12 @@ fn a_simple_compaction_of_a_real_body_breaks_nothing_and_a_careless_one_is_caugh
         if let Some(&end) = behind.get(behind.len() / 2) {
             assert_eq!(errors(&compacted(&value, key, newest + 1..end)), [], "{file} {newest}+1..{end}");
             fine += 1;
-            assert_ne!(
-                errors(&compacted(&value, key, newest..end)),
-                [],
-                "{file}: the newest message went unnoticed"
-            );
+            assert_ne!(errors(&compacted(&value, key, newest..end)), [], "{file}: the newest message went unnoticed");
         }
         // Reasoning may be dropped from the item behind it; R4 has its own example.
         let inside = |p: &usize| !places.contains(p) && messages[p - 1]["type"] != "reasoning";
         for within in (first + 2..newest).filter(inside).step_by(7).take(4) {
-            assert_ne!(
-                errors(&compacted(&value, key, first..within)),
-                [],
-                "{file}: cut inside a step at {within}"
-            );
+            assert_ne!(errors(&compacted(&value, key, first..within)), [], "{file}: cut inside a step at {within}");
             careless += 1;
         }
     }
@@ -277,11 +252,11 @@ fn real_bodies_with_a_piece_cut_out_are_judged_without_a_panic() {
             }
         }
         let value: Value = serde_json::from_str(body).unwrap();
-        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
+        let key = if *dialect == ApiFormat::Responses { "input" } else { "messages" };
         for i in 0..value[key].as_array().map_or(0, Vec::len) {
             let mut without = value.clone();
             without[key].as_array_mut().unwrap().remove(i);
-            for other in Dialect::ALL {
+            for other in ApiFormat::ALL {
                 let _ = check(&without.to_string(), other, target);
                 let _ = compare(body, &without.to_string(), other, target);
             }

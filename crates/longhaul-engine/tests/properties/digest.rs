@@ -1,7 +1,7 @@
 //! What holds for every digest, over outputs of every kind: generated ones always, real ones where `LONGHAUL_SHARED` is set.
 
 use crate::outputs;
-use longhaul_engine::digest::{Digest, Focus, Kind, Source, digest, one_line};
+use longhaul_engine::digest::{Digest, Focus, OutputKind, ToolOutput, digest, one_line_digest};
 use longhaul_engine::facts::{FactKind, Facts};
 use longhaul_engine::tokens::{Tokens, estimate};
 use proptest::prelude::*;
@@ -25,16 +25,24 @@ tests! {
 
 const BUDGETS: [u64; 3] = [40, 150, 600];
 
-fn of<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
-    Source { text, bytes: None, tool: None, arguments: None, kind: None, failed: None, focus, handle: None }
+fn of<'a>(text: &'a str, focus: &'a Focus) -> ToolOutput<'a> {
+    ToolOutput {
+        text,
+        original_bytes: None,
+        tool: None,
+        arguments: None,
+        kind: None,
+        failed: None,
+        focus,
+        recall_id: None,
+    }
 }
 
 /// The lines of a digest that are quotes, without the marks behind them.
 fn quotes(digest: &str) -> impl Iterator<Item = &str> {
     let ours = |line: &&str| !(line.starts_with('[') && line.ends_with(']')) && *line != "…";
     digest.lines().filter(ours).map(|line| {
-        let line =
-            line.rsplit_once(" [×").filter(|(_, times)| times.ends_with(']')).map_or(line, |(line, _)| line);
+        let line = line.rsplit_once(" [×").filter(|(_, times)| times.ends_with(']')).map_or(line, |(line, _)| line);
         line.strip_suffix('…').unwrap_or(line)
     })
 }
@@ -79,7 +87,7 @@ fn counts_are_exact(text: &str, made: &Digest) {
     if !gaps.is_empty() {
         assert_eq!(gaps.iter().sum::<usize>(), made.left_out, "gaps do not add up:\n{}", made.text);
     }
-    let errors = Facts::of(text).error_lines;
+    let errors = Facts::scan(text).error_lines;
     if errors > 0 {
         assert_eq!(told(&made.text, " error line"), Some(errors), "{}", made.text);
     }
@@ -91,8 +99,8 @@ fn gap(line: &str) -> Option<usize> {
 }
 
 fn generated_outputs_of_every_kind() {
-    let focus = Focus::on(["why does the parser cache time out in src/cache.rs"]);
-    let mut seen: BTreeMap<Kind, usize> = BTreeMap::new();
+    let focus = Focus::from_texts(["why does the parser cache time out in src/cache.rs"]);
+    let mut seen: BTreeMap<OutputKind, usize> = BTreeMap::new();
     let mut mistaken = Vec::new();
     for (kind, text) in outputs::all() {
         for budget in BUDGETS {
@@ -110,7 +118,7 @@ fn generated_outputs_of_every_kind() {
     }
     mistaken.dedup();
     assert!(mistaken.is_empty(), "{}", mistaken.join("\n"));
-    for kind in Kind::all() {
+    for kind in OutputKind::all() {
         assert!(seen.get(&kind).copied().unwrap_or(0) >= 20, "too few of {kind:?}");
     }
 }
@@ -132,11 +140,8 @@ fn a_failure_stays_a_failure() {
             let made = digest(&of(&text, &focus), Tokens(budget)).text.to_lowercase();
             assert!(made.contains("fail") || made.contains("error"), "{name} at {budget}:\n{made}");
         }
-        let line = one_line(&Source { tool: Some("bash"), ..of(&text, &focus) }).text.to_lowercase();
-        assert!(
-            line.contains("fail") || line.contains("error") || line.contains("exit 1"),
-            "{name}:\n{line}"
-        );
+        let line = one_line_digest(&ToolOutput { tool: Some("bash"), ..of(&text, &focus) }).text.to_lowercase();
+        assert!(line.contains("fail") || line.contains("error") || line.contains("exit 1"), "{name}:\n{line}");
     }
 }
 
@@ -145,7 +150,7 @@ fn what_the_task_is_about_is_kept() {
         (0..400).map(|i| format!("2024-05-01 10:00:{:02} INFO request {i} served", i % 60)).collect();
     lines[211] = String::from("2024-05-01 10:03:31 DEBUG timing of the parser: 812 ms");
     let text = lines.join("\n");
-    let asked = Focus::on(["look at the debug timing"]);
+    let asked = Focus::from_texts(["look at the debug timing"]);
     assert!(digest(&of(&text, &asked), Tokens(80)).text.contains("812 ms"));
     assert!(!digest(&of(&text, &Focus::none()), Tokens(80)).text.contains("812 ms"));
 }
@@ -153,20 +158,20 @@ fn what_the_task_is_about_is_kept() {
 fn a_handle_is_carried() {
     let focus = Focus::none();
     let text = "one line of output\n".repeat(200);
-    let source = Source { handle: Some("lh_7f3a"), tool: Some("bash"), ..of(&text, &focus) };
+    let source = ToolOutput { recall_id: Some("lh_7f3a"), tool: Some("bash"), ..of(&text, &focus) };
     assert!(digest(&source, Tokens(60)).text.contains("lh_7f3a"));
-    assert!(one_line(&source).text.contains("lh_7f3a"));
+    assert!(one_line_digest(&source).text.contains("lh_7f3a"));
 }
 
 fn facts_come_first() {
     for (kind, text) in outputs::all() {
-        let facts = Facts::of(&text);
-        let telling = facts.of_kind(FactKind::Failing).count() + facts.of_kind(FactKind::Error).count();
-        if (1..=4).contains(&telling) && kind != Kind::Binary {
+        let facts = Facts::scan(&text);
+        let telling = facts.of_kind(FactKind::FailingTest).count() + facts.of_kind(FactKind::Error).count();
+        if (1..=4).contains(&telling) && kind != OutputKind::Binary {
             let made = digest(&of(&text, &Focus::none()), Tokens(400));
-            for fact in facts.of_kind(FactKind::Failing).chain(facts.of_kind(FactKind::Error)) {
+            for fact in facts.of_kind(FactKind::FailingTest).chain(facts.of_kind(FactKind::Error)) {
                 // A whole document on one line fails in some of its rows: its beginning says nothing, they do.
-                let is_document = kind == Kind::Json && fact.text.len() > 1_000;
+                let is_document = kind == OutputKind::Json && fact.text.len() > 1_000;
                 let start: String = fact.text.chars().take(60).collect();
                 let told = if is_document { "\"failed\"" } else { &start };
                 assert!(made.text.contains(told), "{told:?} is missing in\n{}", made.text);
@@ -198,11 +203,11 @@ fn a_total_is_never_of_a_line_of_a_log() {
             for says in SAYS {
                 let line = |n: usize| format!("{} {level} {says}", time.replace("{s}", &format!("{n:02}")));
                 let text: String = (0..50).map(|n| line(n) + "\n").collect();
-                let facts = Facts::of(&text);
+                let facts = Facts::scan(&text);
                 let totals: Vec<_> = facts.of_kind(FactKind::Total).map(|fact| fact.text.clone()).collect();
                 assert!(totals.is_empty(), "{totals:?} of {}", line(49));
                 let made = digest(&of(&text, &Focus::none()), Tokens(150));
-                assert_ne!(made.kind, Kind::Tests, "{}", made.text);
+                assert_ne!(made.kind, OutputKind::Tests, "{}", made.text);
                 assert!(!made.text.contains("[totals"), "{}", made.text);
             }
         }
@@ -216,7 +221,7 @@ fn a_total_is_never_of_a_line_of_a_log() {
         ("3 failed, 1,204 passed", &["3 failed", "1,204 passed"]),
         ("(3 errors)", &["3 errors"]),
     ] {
-        let facts = Facts::of(line);
+        let facts = Facts::scan(line);
         let found: Vec<_> = facts.of_kind(FactKind::Total).map(|fact| fact.text.as_ref()).collect();
         assert_eq!(found, totals, "{line}");
     }
@@ -226,15 +231,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     fn any_text_is_digested(text in "(\\PC|[\n\t \"\\\\{}\\[\\]:,|<>/#@+\u{1b}…-]|error|FAILED|\\\\n|żó|\u{fffd}|=== |exit code 1|12:30:01 ){0,400}", budget in 0u64..400) {
-        holds(&text, Tokens(budget), &Focus::on(["żółw error"]));
+        holds(&text, Tokens(budget), &Focus::from_texts(["żółw error"]));
         let focus = Focus::none();
-        let _ = one_line(&Source { tool: Some("read_file"), arguments: Some("{\"path\":\"a\"}"), ..of(&text, &focus) });
+        let _ = one_line_digest(&ToolOutput { tool: Some("read_file"), arguments: Some("{\"path\":\"a\"}"), ..of(&text, &focus) });
     }
 
     fn any_kind_is_forced_on_any_text(text in "(\\PC|[\n\t \"{}\\[\\]:,|<>+-]|<p>|żó|@@ -1,3 \\+1 @@|a/b.c:12:|\\\\n){0,300}", index in 0usize..13) {
-        let kind = Kind::all().nth(index);
+        let kind = OutputKind::all().nth(index);
         let focus = Focus::none();
-        let source = Source { kind, ..of(&text, &focus) };
+        let source = ToolOutput { kind, ..of(&text, &focus) };
         let made = digest(&source, Tokens(48));
         prop_assert!(made.text.len() <= text.len());
         for quote in quotes(&made.text) {

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use crate::support::{assert_in_proportion, corpus, generate};
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::evidence::Evidence;
-use longhaul_engine::known::Known;
-use longhaul_engine::transcript::{Speaker, Transcript, UnitKind};
+use longhaul_engine::transcript::{Speaker, Transcript, TurnKind};
 use longhaul_engine::wire;
 use proptest::prelude::*;
 use serde_json::json;
@@ -23,39 +23,37 @@ tests! {
 }
 
 /// Checks what must hold for a transcript; what is known of others must not matter.
-fn holds(transcript: &Transcript<'_>, known: &mut Known) -> Evidence {
-    let evidence = Evidence::of(&mut Known::default(), transcript);
-    let again = Evidence::of(known, transcript);
-    let warm = Evidence::of(known, transcript);
+fn holds(transcript: &Transcript<'_>, cache: &mut BlockCache) -> Evidence {
+    let evidence = Evidence::collect(&mut BlockCache::default(), transcript);
+    let again = Evidence::collect(cache, transcript);
+    let warm = Evidence::collect(cache, transcript);
     assert_eq!(format!("{evidence:?}"), format!("{again:?}"), "what is known changes nothing");
     assert_eq!(format!("{evidence:?}"), format!("{warm:?}"), "what is known changes nothing");
-    let by_user =
-        |unit: usize| matches!(transcript.units[unit].kind, UnitKind::Prompt { by: Speaker::User, .. });
-    assert!(evidence.rules().all(|(unit, _)| by_user(unit)), "a rule of somebody else");
-    let words = |unit: usize| {
-        transcript.units[unit].blocks().map(|block| block.text().into_owned()).collect::<String>()
-    };
-    for (unit, rule) in evidence.rules() {
+    let by_user = |turn: usize| matches!(transcript.turns[turn].kind, TurnKind::Prompt { speaker: Speaker::User, .. });
+    assert!(evidence.rules().all(|(turn, _)| by_user(turn)), "a rule of somebody else");
+    let words =
+        |turn: usize| transcript.turns[turn].blocks().map(|block| block.text().into_owned()).collect::<String>();
+    for (turn, rule) in evidence.rules() {
         let bare = |text: &str| text.split_whitespace().collect::<String>();
-        assert!(bare(&words(unit)).contains(&bare(&rule)), "not verbatim: {rule}");
+        assert!(bare(&words(turn)).contains(&bare(&rule)), "not verbatim: {rule}");
     }
     evidence
 }
 
 fn generated_bodies_of_every_dialect_are_read() {
-    let known = RefCell::new(Known::default());
-    let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..300).map(move |seed| generate::body(d, seed)));
+    let cache = RefCell::new(BlockCache::default());
+    let bodies = ApiFormat::ALL.into_iter().flat_map(|d| (0..300).map(move |seed| generate::body(d, seed)));
     generate::shrink::hold(bodies, |generated| {
         let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();
-        holds(&transcript, &mut known.borrow_mut());
+        holds(&transcript, &mut cache.borrow_mut());
     });
 }
 
 fn real_bodies_are_read() {
-    let mut known = Known::default();
+    let mut cache = BlockCache::default();
     for (_, body) in corpus() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
-        holds(&transcript, &mut known);
+        holds(&transcript, &mut cache);
     }
 }
 
@@ -124,7 +122,7 @@ proptest! {
             {"role": "user", "content": last},
         ]}).to_string();
         let (transcript, _) = wire::parse(None, &body).unwrap();
-        holds(&transcript, &mut Known::default());
+        holds(&transcript, &mut BlockCache::default());
         // Tool text and replies give no rule: without the prompts there is none.
         let silent = json!({"model": "gpt-5", "messages": [
             {"role": "user", "content": "Look at it."},
@@ -132,7 +130,7 @@ proptest! {
             {"role": "tool", "tool_call_id": "a", "content": result},
         ]}).to_string();
         let (transcript, _) = wire::parse(None, &silent).unwrap();
-        let without = holds(&transcript, &mut Known::default());
+        let without = holds(&transcript, &mut BlockCache::default());
         prop_assert_eq!(without.rules().count(), 0);
     }
 }
@@ -167,7 +165,7 @@ fn time_grows_with_the_text_alone() {
         };
         assert_in_proportion(piece, body, |body| {
             let (transcript, _) = wire::parse(None, body).unwrap();
-            let _ = Evidence::of(&mut Known::default(), &transcript);
+            let _ = Evidence::collect(&mut BlockCache::default(), &transcript);
         });
     }
 }

@@ -6,15 +6,15 @@
 
 use crate::support::slow::{self, TARGETS, repeat, search};
 use crate::support::{policy, processor_time};
-use longhaul_engine::cache::{Carrier, Rules as CacheRules};
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::{BreakpointCarrier, CacheRules};
 use longhaul_engine::check::Target;
-use longhaul_engine::cost::{Course, Marks, Replay, Session};
-use longhaul_engine::known::Known;
+use longhaul_engine::cost::{BreakpointPolicy, CostStrategy, RecordedSession, Replay};
 use longhaul_engine::models::Caching;
-use longhaul_engine::plan::{Compressor, Engine, Wish};
+use longhaul_engine::plan::{CompactOptions, Compressor, Engine, PlanInput};
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
-use longhaul_engine::redact::{Content, Redactor, Rules};
-use longhaul_engine::{Dialect, Tokens, models, prices, wire};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
+use longhaul_engine::{ApiFormat, Tokens, models, prices, wire};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -53,15 +53,11 @@ const SHAPES: &[Shape] = &[
     ("rules that replace each other", 200, |n| said(n, |i| format!("Use tool{i} instead of tool{}.", i + 1))),
     ("questions", 300, |n| said(n, |i| format!("What is number {i}?"))),
     ("files edited", 200, |n| steps(n, |i| ("edit_file", edit(i), "edited".into()))),
-    ("files deleted", 250, |n| {
-        steps(n, |i| ("bash", command(format!("rm src/d{}/f{i}.py", i % 97)), "ok".into()))
-    }),
+    ("files deleted", 250, |n| steps(n, |i| ("bash", command(format!("rm src/d{}/f{i}.py", i % 97)), "ok".into()))),
     ("failures", 200, |n| {
         steps(n, |i| ("bash", command(format!("python t{i}.py")), format!("Error: bad {i}\nexit code: 1")))
     }),
-    ("calls with one id", 250, |n| {
-        (0..n).flat_map(|_| call(0, "bash", &command("ls".into()), "x")).collect()
-    }),
+    ("calls with one id", 250, |n| (0..n).flat_map(|_| call(0, "bash", &command("ls".into()), "x")).collect()),
     ("parallel calls", 300, parallel),
     ("replies in a row", 400, |n| (0..n).map(|i| reply(&format!("Reply {i} because of `x{i}`."))).collect()),
     ("a script of many parts", 500, |n| result_of(&many(n, "; ", |i| format!("echo a{i} > f{i}")), "ok")),
@@ -76,9 +72,7 @@ const SHAPES: &[Shape] = &[
     ("brackets", 20_000, |n| shown(&"[".repeat(n))),
     ("braces in pairs", 12_000, |n| shown(&"{}".repeat(n))),
     ("deep JSON", 10_000, |n| shown(&format!("{}{}", "{\"a\":".repeat(n), "}".repeat(n)))),
-    ("a JSON list", 1_200, |n| {
-        shown(&format!("[{}]", many(n, ",", |i| format!("{{\"id\":{i},\"name\":\"n{i}\"}}"))))
-    }),
+    ("a JSON list", 1_200, |n| shown(&format!("[{}]", many(n, ",", |i| format!("{{\"id\":{i},\"name\":\"n{i}\"}}"))))),
     ("one letter", 30_000, |n| shown(&"a".repeat(n))),
     ("equal signs", 30_000, |n| shown(&"=".repeat(n))),
     ("digits", 60_000, |n| shown(&"7".repeat(n))),
@@ -106,16 +100,12 @@ const SHAPES: &[Shape] = &[
     ("names with secrets", 1_600, |n| {
         shown(&many(n, "\n", |i| format!("API_KEY_{i}=sk-abcdefghijklmnopqrstuvwx{i:06}")))
     }),
-    ("the same result", 60, |n| {
-        steps(n, |i| ("bash", command(format!("make {i}")), "a line of output\n".repeat(30)))
-    }),
+    ("the same result", 60, |n| steps(n, |i| ("bash", command(format!("make {i}")), "a line of output\n".repeat(30)))),
     // What people, agents and calls say.
     ("a long request", 2_000, |n| {
         long_said(&many(n, "\n\n", |i| format!("Please never touch file {i}, because it is {i}.")))
     }),
-    ("a long reply", 400, |n| {
-        turn(&reply(&many(n, " ", |i| format!("I changed `f{i}` because x{i} was wrong."))))
-    }),
+    ("a long reply", 400, |n| turn(&reply(&many(n, " ", |i| format!("I changed `f{i}` because x{i} was wrong."))))),
     ("a list of tasks", 200, |n| steps(2, |_| ("todo_write", todos(n), "ok".into()))),
     ("code in a reply", 3_200, |n| {
         turn(&reply(&format!("```\n{}\n```", many(n, "\n", |i| format!("let x{i} = f({i});")))))
@@ -126,11 +116,7 @@ const SHAPES: &[Shape] = &[
     }),
     ("a file written", 4_500, |n| {
         steps(1, |_| {
-            (
-                "write_file",
-                json!({"path": "a.py", "content": many(n, "\n", |i| format!("x{i} = {i}"))}),
-                "ok".into(),
-            )
+            ("write_file", json!({"path": "a.py", "content": many(n, "\n", |i| format!("x{i} = {i}"))}), "ok".into())
         })
     }),
     ("one file edited", 200, |n| {
@@ -150,29 +136,35 @@ const SHAPES: &[Shape] = &[
         (0..n).map(|i| json!({"role": "tool", "tool_call_id": format!("o{i}"), "content": "x"})).collect()
     }),
     ("pictures", 300, |n| (0..n).flat_map(|_| picture()).collect()),
-    ("searches", 250, |n| {
-        steps(n, |i| ("grep", json!({"pattern": format!("p{i}")}), format!("src/a{i}.rs:1:p{i}")))
-    }),
+    ("searches", 250, |n| steps(n, |i| ("grep", json!({"pattern": format!("p{i}")}), format!("src/a{i}.rs:1:p{i}")))),
 ];
 
-const MARKS: Marks =
-    Marks { strategy: CacheStrategy::SystemAndThree, ttl: CacheTtl::FiveMinutes, carrier: Carrier::Content };
+const MARKS: BreakpointPolicy = BreakpointPolicy {
+    strategy: CacheStrategy::SystemAndThree,
+    ttl: CacheTtl::FiveMinutes,
+    carrier: BreakpointCarrier::Content,
+};
 
 fn a_compaction_takes_time_in_proportion_to_the_body() {
     let policy = policy("gpt-5", 20_000);
-    let focused = Wish { force: true, focus: Some("port".into()), ..Wish::default() };
-    let plain = Wish { force: true, ..Wish::default() };
+    let focused = CompactOptions { force: true, focus: Some("port".into()), ..CompactOptions::default() };
+    let plain = CompactOptions { force: true, ..CompactOptions::default() };
     let lines = |n: usize| shown(&many(n, "\n", |i| format!("line {i} of the port log")));
     let shapes = SHAPES.iter().map(|&(name, n, make)| (name, n, make, &plain));
     let mut late = Vec::new();
-    for (name, n, make, wish) in
-        shapes.chain([("lines on a topic", 1_000, lines as fn(usize) -> _, &focused)])
-    {
+    for (name, n, make, options) in shapes.chain([("lines on a topic", 1_000, lines as fn(usize) -> _, &focused)]) {
         let exponent = exponent(
             |times| body(make(n * times)),
             |body| {
-                let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
-                Compressor.compact(&policy, wish, &mut Known::default(), &transcript).unwrap();
+                let (transcript, _) = wire::parse(ApiFormat::Chat, body).unwrap();
+                Compressor
+                    .compact(PlanInput {
+                        policy: &policy,
+                        options,
+                        cache: &mut BlockCache::default(),
+                        transcript: &transcript,
+                    })
+                    .unwrap();
             },
         );
         say!("{exponent:.2} {name}");
@@ -184,9 +176,13 @@ fn a_compaction_takes_time_in_proportion_to_the_body() {
 }
 
 fn a_replay_takes_time_in_proportion_to_the_steps() {
-    let courses = [Course::Marks, Course::Compressor(0.5), Course::SacredZone, Course::Scheduler];
-    let both =
-        ["gpt-5", "claude-sonnet-4-5"].into_iter().flat_map(|name| courses.map(|course| (name, course)));
+    let courses = [
+        CostStrategy::BreakpointsOnly,
+        CostStrategy::Compressor(0.5),
+        CostStrategy::SacredZone,
+        CostStrategy::Scheduler,
+    ];
+    let both = ["gpt-5", "claude-sonnet-4-5"].into_iter().flat_map(|name| courses.map(|course| (name, course)));
     for (name, course) in both {
         let model = models::find(name);
         // A window that the session fills many times over, so that it is compacted on its way.
@@ -197,19 +193,19 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
         let exponent = exponent(
             |times| json!({"model": name, "messages": steps(2_000 * times, small)}).to_string(),
             |body| {
-                let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
-                let known = &mut Known::default();
-                let session = Session::of(&transcript, &model, known);
+                let (transcript, _) = wire::parse(ApiFormat::Chat, body).unwrap();
+                let cache = &mut BlockCache::default();
+                let session = RecordedSession::new(&transcript, &model, cache);
                 let requests = session.requests();
                 let replay = Replay {
                     session: &session,
                     requests: &requests,
                     pauses: &vec![Duration::from_secs(10); requests.len()],
-                    rules: CacheRules::of(&model),
+                    rules: CacheRules::for_model(&model),
                     price: &prices::find(name).unwrap().price,
-                    marks: (model.facts.caching == Caching::Marks).then_some(MARKS),
+                    breakpoints: (model.facts.caching == Caching::Breakpoints).then_some(MARKS),
                 };
-                replay.run(course, &policy, known).unwrap();
+                replay.run(course, &policy, cache).unwrap();
             },
         );
         say!("{exponent:.2} a replay of small steps for {name}, {course}");
@@ -238,9 +234,9 @@ const SMALL: [&str; 16] = [
 ];
 
 /// Bodies with so many of a thing: as messages, as the blocks of one message, and as definitions of tools.
-fn many_of(dialect: Dialect, thing: &str, count: usize) -> [String; 3] {
+fn many_of(api_format: ApiFormat, thing: &str, count: usize) -> [String; 3] {
     let list = vec![thing; count].join(",");
-    let field = if dialect == Dialect::Responses { "input" } else { "messages" };
+    let field = if api_format == ApiFormat::Responses { "input" } else { "messages" };
     [
         format!(r#"{{"model":"gpt-5","{field}":[{list}]}}"#),
         format!(r#"{{"model":"gpt-5","{field}":[{{"role":"user","content":[{list}]}}]}}"#),
@@ -251,24 +247,29 @@ fn many_of(dialect: Dialect, thing: &str, count: usize) -> [String; 3] {
 fn many_small_things_take_time_in_proportion_to_their_number() {
     const COUNT: usize = 4_000;
     let policy = policy("gpt-5", 20_000);
-    let wish = Wish { force: true, ..Wish::default() };
+    let options = CompactOptions { force: true, ..CompactOptions::default() };
     let mut late = Vec::new();
-    for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
+    for api_format in [ApiFormat::Chat, ApiFormat::Messages, ApiFormat::Responses] {
         for thing in SMALL {
             for place in 0..3 {
                 let exponent = exponent(
-                    |times| many_of(dialect, thing, COUNT * times)[place].clone(),
+                    |times| many_of(api_format, thing, COUNT * times)[place].clone(),
                     |body| {
-                        let (transcript, _) = wire::parse(dialect, body).unwrap();
-                        let _ = longhaul_engine::cache::chain(&transcript);
-                        let _ = longhaul_engine::identity::Identities::new([7; 32]).chain(&transcript);
-                        let _ = longhaul_engine::check::check(body, dialect, &Target::of(dialect));
-                        let _ = Compressor.compact(&policy, &wish, &mut Known::default(), &transcript);
+                        let (transcript, _) = wire::parse(api_format, body).unwrap();
+                        let _ = longhaul_engine::cache::prefix_chain(&transcript);
+                        let _ = longhaul_engine::keyed_hash::KeyedHasher::new([7; 32]).hash_chain(&transcript);
+                        let _ = longhaul_engine::check::check(body, api_format, &Target::default_for(api_format));
+                        let _ = Compressor.compact(PlanInput {
+                            policy: &policy,
+                            options: &options,
+                            cache: &mut BlockCache::default(),
+                            transcript: &transcript,
+                        });
                     },
                 );
-                say!("{exponent:.2} {dialect} {thing} {place}");
+                say!("{exponent:.2} {api_format} {thing} {place}");
                 if exponent > EXPONENT {
-                    late.push(format!("{dialect} {thing} {place}: {exponent:.2}"));
+                    late.push(format!("{api_format} {thing} {place}: {exponent:.2}"));
                 }
             }
         }
@@ -311,7 +312,7 @@ const SLOW_UNITS: [&str; 30] = [
 ];
 
 fn slow_units_take_time_in_proportion_to_their_text() {
-    late_ones(SLOW_UNITS.iter().flat_map(|unit| TARGETS.map(|target| ((*unit).to_owned(), target))));
+    late_ones(SLOW_UNITS.iter().flat_map(|turn| TARGETS.map(|target| ((*turn).to_owned(), target))));
 }
 
 /// A short run of the search, always from the same seed.
@@ -325,19 +326,19 @@ fn what_a_search_finds_slow_takes_time_in_proportion_to_its_text() {
     late_ones(found);
 }
 
-fn late_ones(units: impl Iterator<Item = (String, slow::Target)>) {
+fn late_ones(turns: impl Iterator<Item = (String, slow::Target)>) {
     const BYTES: usize = 16 << 10;
     let mut late = Vec::new();
-    for (unit, (name, run)) in units {
-        let measured = |bytes: usize| exponent(|times| repeat(&unit, bytes * times), |text| run(text));
+    for (turn, (name, run)) in turns {
+        let measured = |bytes: usize| exponent(|times| repeat(&turn, bytes * times), |text| run(text));
         let mut exponent = measured(BYTES);
         if exponent > STEEPEST {
             // A busy machine disturbs what takes microseconds; work that grows too fast does so from a larger text on as well.
             exponent = exponent.min(measured(4 * BYTES));
         }
-        say!("{exponent:.2} {name}: {unit:?}");
+        say!("{exponent:.2} {name}: {turn:?}");
         if exponent > STEEPEST {
-            late.push(format!("{name}: {unit:?}: {exponent:.2}"));
+            late.push(format!("{name}: {turn:?}: {exponent:.2}"));
         }
     }
     assert!(late.is_empty(), "time grows faster than the text: {late:?}");
@@ -346,9 +347,9 @@ fn late_ones(units: impl Iterator<Item = (String, slow::Target)>) {
 /// Every prefix of the table, again and again: each hit costs a look, and none may cost much more.
 fn a_repeated_prefix_is_redacted_nearly_as_fast_as_ordinary_text() {
     const BYTES: usize = 64 << 10;
-    let redact = |text: &str| drop(Redactor::numbered(Rules::default()).redact(text, Content::Text));
-    let cost = |unit: &str| {
-        let text = repeat(unit, BYTES);
+    let redact = |text: &str| drop(Redactor::numbered(Rules::default()).redact(text, RedactionMode::Text));
+    let cost = |turn: &str| {
+        let text = repeat(turn, BYTES);
         let time = (0..RUNS).map(|_| slow::spent(|| redact(&text))).min().unwrap();
         time.as_secs_f64() / text.len() as f64
     };
@@ -398,8 +399,7 @@ fn exponent<T>(make: impl Fn(usize) -> T, run: impl Fn(&T)) -> f64 {
 fn body(middle: Vec<Value>) -> String {
     let mut messages = vec![json!({"role": "system", "content": "Be careful."}), user("Begin.")];
     messages.extend(middle);
-    messages
-        .extend((0..30).flat_map(|i| call(1_000_000 + i, "bash", &command("ls".into()), &"x ".repeat(300))));
+    messages.extend((0..30).flat_map(|i| call(1_000_000 + i, "bash", &command("ls".into()), &"x ".repeat(300))));
     messages.push(user("Go on."));
     json!({"model": "gpt-5", "messages": messages}).to_string()
 }
@@ -477,15 +477,13 @@ fn parallel(n: usize) -> Vec<Value> {
     };
     let calls: Vec<Value> = (0..n).map(call).collect();
     let mut messages = vec![json!({"role": "assistant", "content": null, "tool_calls": calls})];
-    let result =
-        |i: usize| json!({"role": "tool", "tool_call_id": format!("p{i}"), "content": format!("text {i}")});
+    let result = |i: usize| json!({"role": "tool", "tool_call_id": format!("p{i}"), "content": format!("text {i}")});
     messages.extend((0..n).map(result));
     messages
 }
 
 fn picture() -> [Value; 2] {
-    let url =
-        json!({"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"});
+    let url = json!({"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"});
     [json!({"role": "user", "content": [{"type": "image_url", "image_url": url}]}), reply("Seen.")]
 }
 

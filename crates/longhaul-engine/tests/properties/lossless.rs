@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::notation::Session;
 use crate::support::{Numbers, policy, real_bodies, write};
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::checkpoint::Checkpoint;
-use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Engine, Handles, Keep, Lossless, Outcome, Plan, What, Wish};
+use longhaul_engine::plan::{
+    CompactOptions, CompactedRequest, ContentKind, Engine, Lossless, Originals, Plan, PlanInput, RecallIds,
+    SUMMARIZED_REASON,
+};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::texts::Node;
-use longhaul_engine::transcript::UnitKind;
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::texts::EarlierWorkNode;
+use longhaul_engine::transcript::TurnKind;
+use longhaul_engine::{ApiFormat, wire};
 use serde_json::Value;
 
 tests! {
@@ -33,10 +36,10 @@ const SHARE: f64 = 0.35;
 
 /// A session that goes on from compaction to compaction.
 struct Story {
-    dialect: Dialect,
+    dialect: ApiFormat,
     policy: Policy,
-    wish: Wish,
-    known: Known,
+    wish: CompactOptions,
+    known: BlockCache,
     /// What the host keeps, by its handle.
     kept: BTreeMap<String, String>,
     /// What fetches the blocks that were folded.
@@ -46,15 +49,15 @@ struct Story {
 }
 
 impl Story {
-    fn new(dialect: Dialect, window: usize) -> Self {
-        let model = if dialect == Dialect::Messages { "claude-sonnet-4-5" } else { "gpt-5" };
+    fn new(api_format: ApiFormat, window: usize) -> Self {
+        let model = if api_format == ApiFormat::Messages { "claude-sonnet-4-5" } else { "gpt-5" };
         let key = SessionKey::new([7; 32]);
-        let keep = Keep::Originals(Handles::new(key.clone()));
+        let originals = Originals::Stored(RecallIds::new(key.clone()));
         Self {
-            dialect,
+            dialect: api_format,
             policy: policy(model, window),
-            wish: Wish { keep, key: Some(key), ..Wish::default() },
-            known: Known::default(),
+            wish: CompactOptions { originals, session_key: Some(key), ..CompactOptions::default() },
+            known: BlockCache::default(),
             kept: BTreeMap::new(),
             gone: BTreeSet::new(),
             rounds: 0,
@@ -65,8 +68,19 @@ impl Story {
     /// What comes of a body that is sent, and what was decided.
     fn send(&mut self, body: String, ledger: &Ledger) -> (String, Ledger) {
         let (transcript, _) = wire::parse(self.dialect, &body).unwrap();
-        match Lossless.plan(&self.policy, &self.wish, ledger, &mut self.known, &transcript).unwrap() {
-            Plan::Leave(_) => (body, ledger.clone()),
+        match Lossless
+            .plan(
+                ledger,
+                PlanInput {
+                    policy: &self.policy,
+                    options: &self.wish,
+                    cache: &mut self.known,
+                    transcript: &transcript,
+                },
+            )
+            .unwrap()
+        {
+            Plan::Unchanged(_) => (body, ledger.clone()),
             Plan::Ready(outcome) => {
                 if outcome.ledger.epoch > ledger.epoch {
                     self.rounds += 1;
@@ -77,12 +91,11 @@ impl Story {
         }
     }
 
-    fn judge(&mut self, body: &str, outcome: &Outcome) {
+    fn judge(&mut self, body: &str, outcome: &CompactedRequest) {
         let mut wrong = Vec::new();
         let target = self.policy.model.target(self.dialect);
-        let broken = |body: &str| {
-            check(body, self.dialect, &target).into_iter().map(|v| v.rule).collect::<BTreeSet<_>>()
-        };
+        let broken =
+            |body: &str| check(body, self.dialect, &target).into_iter().map(|v| v.rule).collect::<BTreeSet<_>>();
         let new: Vec<_> = broken(&outcome.body).difference(&broken(body)).copied().collect();
         if !new.is_empty() {
             wrong.push(format!("breaks {new:?}"));
@@ -94,11 +107,11 @@ impl Story {
             wrong.push(format!("{} tokens are over the window", outcome.report.tokens.after));
         }
         for original in &outcome.originals {
-            self.kept.insert(original.handle.clone(), original.text.clone());
+            self.kept.insert(original.recall_id.clone(), original.text.clone());
         }
-        let folded = outcome.report.blocks.iter().filter(|row| row.why == "folded into the checkpoint");
-        let folded = folded.filter(|row| row.what != What::Checkpoint);
-        self.gone.extend(folded.filter_map(|row| row.handle.clone()));
+        let summarized = outcome.report.blocks.iter().filter(|row| row.why == SUMMARIZED_REASON);
+        let summarized = summarized.filter(|row| row.what != ContentKind::Checkpoint);
+        self.gone.extend(summarized.filter_map(|row| row.handle.clone()));
         let Some(text) = checkpoint(self.dialect, &outcome.body) else {
             self.wrong.extend(wrong);
             return;
@@ -106,11 +119,11 @@ impl Story {
         let parsed = Checkpoint::parse(&text).unwrap();
         let counter = self.policy.model.counter();
         let section = section(&text);
-        let most = self.policy.checkpoint.most.share(SHARE);
-        if parsed.earlier().len() > 1 && counter.count(&section) > most {
+        let most = self.policy.checkpoint.max.share(SHARE);
+        if parsed.earlier_work().len() > 1 && counter.count(&section) > most {
             wrong.push(format!("{} tokens of earlier work, {most} are allowed", counter.count(&section)));
         }
-        if matches!(self.wish.keep, Keep::Originals(_)) {
+        if matches!(self.wish.originals, Originals::Stored(_)) {
             wrong.extend(self.unreached(&text).map(|lost| format!("nothing leads to {lost}")));
         }
         let round = self.rounds;
@@ -122,17 +135,17 @@ impl Story {
         let mut reached: BTreeSet<String> = BTreeSet::new();
         let mut open = handles(text);
         let mut lost = Vec::new();
-        while let Some(handle) = open.pop() {
-            if !reached.insert(handle.clone()) {
+        while let Some(recall_id) = open.pop() {
+            if !reached.insert(recall_id.clone()) {
                 continue;
             }
-            match self.kept.get(&handle) {
+            match self.kept.get(&recall_id) {
                 Some(text) => open.extend(handles(text)),
-                None => lost.push(format!("{handle}, which is named and not kept")),
+                None => lost.push(format!("{recall_id}, which is named and not kept")),
             }
         }
-        let unreached = self.gone.iter().filter(|handle| !reached.contains(*handle));
-        let unreached = unreached.map(|handle| self.kept[handle].chars().take(80).collect());
+        let unreached = self.gone.iter().filter(|recall_id| !reached.contains(*recall_id));
+        let unreached = unreached.map(|recall_id| self.kept[recall_id].chars().take(80).collect());
         lost.into_iter().chain(unreached.collect::<Vec<String>>())
     }
 
@@ -152,10 +165,10 @@ fn handles(text: &str) -> Vec<String> {
     named.collect()
 }
 
-fn checkpoint(dialect: Dialect, body: &str) -> Option<String> {
-    let (transcript, _) = wire::parse(dialect, body).unwrap();
-    transcript.units.iter().find_map(|unit| match &unit.kind {
-        UnitKind::Checkpoint(block) => Some(block.text().into_owned()),
+fn checkpoint(api_format: ApiFormat, body: &str) -> Option<String> {
+    let (transcript, _) = wire::parse(api_format, body).unwrap();
+    transcript.turns.iter().find_map(|turn| match &turn.kind {
+        TurnKind::Checkpoint(block) => Some(block.text().into_owned()),
         _ => None,
     })
 }
@@ -176,9 +189,9 @@ fn steps(numbers: &mut Numbers, round: usize) -> String {
             0 => format!(
                 "reply The cause of fault {n} is the cache of part{round}.\n+ bash make t{n} → «log 1..40»{n} passed\n"
             ),
-            1 => format!(
-                "edit {{\"path\":\"src/part{round}_{n}.py\",\"old\":\"x = 1\",\"new\":\"x = {n}\"}} → edited\n"
-            ),
+            1 => {
+                format!("edit {{\"path\":\"src/part{round}_{n}.py\",\"old\":\"x = 1\",\"new\":\"x = {n}\"}} → edited\n")
+            }
             2 => format!("bash make check{n} ✗ «log 1..60»error: {n} is out of range\n"),
             3 => format!("read src/part{n}.py → «lines 1..60 of src/part{n}.py»\n"),
             4 if step > 2 => format!(
@@ -197,22 +210,27 @@ enum Client {
     SendsTheOriginal,
 }
 
-fn tell(dialect: Dialect, seed: u64, rounds: usize, keep: Option<Keep>, client: Client) -> (Story, String) {
-    let mut story = Story::new(dialect, 8_000);
-    story.wish.keep = keep.unwrap_or(story.wish.keep);
+fn tell(
+    api_format: ApiFormat,
+    seed: u64,
+    rounds: usize,
+    originals: Option<Originals>,
+    client: Client,
+) -> (Story, String) {
+    let mut story = Story::new(api_format, 8_000);
+    story.wish.originals = originals.unwrap_or(story.wish.originals);
     let mut numbers = Numbers(seed);
     let mut all = Session::default();
-    let opening =
-        "system You are careful.\nuser Build the planner, part by part. Never touch the file legacy.py.\n";
+    let opening = "system You are careful.\nuser Build the planner, part by part. Never touch the file legacy.py.\n";
     all.extend(opening.lines());
     let (mut body, mut ledger, mut first) = (String::new(), Ledger::default(), 0);
     for round in 0..rounds {
         let lines = steps(&mut numbers, round);
         all.extend(lines.lines());
         let sent = if body.is_empty() || client == Client::SendsTheOriginal {
-            write::body(dialect, "gpt-5", &all, &all)
+            write::body(api_format, "gpt-5", &all, &all)
         } else {
-            write::grown(dialect, &body, &all.units[first..], first)
+            write::grown(api_format, &body, &all.units[first..], first)
         };
         first = all.units.len();
         let decided = match client {
@@ -225,35 +243,35 @@ fn tell(dialect: Dialect, seed: u64, rounds: usize, keep: Option<Keep>, client: 
 }
 
 fn every_block_that_is_gone_is_reached_from_the_newest_checkpoint() {
-    for dialect in Dialect::ALL {
-        let (story, body) = tell(dialect, 1, 120, None, Client::SendsTheResult);
+    for api_format in ApiFormat::ALL {
+        let (story, body) = tell(api_format, 1, 120, None, Client::SendsTheResult);
         story.assert_right(50);
-        let text = checkpoint(dialect, &body).unwrap();
-        say!("{dialect}: {} compactions, {} blocks gone\n{text}", story.rounds, story.gone.len());
-        let nodes = Checkpoint::parse(&text).unwrap().earlier().to_vec();
-        assert!(nodes.iter().any(|node| node.stretches() >= 36), "a group of groups");
+        let text = checkpoint(api_format, &body).unwrap();
+        say!("{api_format}: {} compactions, {} blocks gone\n{text}", story.rounds, story.gone.len());
+        let nodes = Checkpoint::parse(&text).unwrap().earlier_work().to_vec();
+        assert!(nodes.iter().any(|node| node.spans() >= 36), "a group of groups");
         assert!(body.contains("Never touch the file legacy.py."), "{text}");
         let first = nodes[0].actions().unwrap().0;
         assert_eq!(first, 1, "the overview begins where the session does");
         let follow = |(one, next): (&(u32, u32), &(u32, u32))| one.1 + 1 == next.0;
-        let actions: Vec<(u32, u32)> = nodes.iter().filter_map(Node::actions).collect();
+        let actions: Vec<(u32, u32)> = nodes.iter().filter_map(EarlierWorkNode::actions).collect();
         assert!(actions.iter().zip(&actions[1..]).all(follow), "{actions:?}");
     }
 }
 
 fn a_client_that_sends_its_original_history_reaches_every_block_too() {
-    for dialect in Dialect::ALL {
-        let (story, body) = tell(dialect, 2, 40, None, Client::SendsTheOriginal);
+    for api_format in ApiFormat::ALL {
+        let (story, body) = tell(api_format, 2, 40, None, Client::SendsTheOriginal);
         story.assert_right(15);
-        assert!(checkpoint(dialect, &body).is_some_and(|text| text.contains("## Earlier Work")));
+        assert!(checkpoint(api_format, &body).is_some_and(|text| text.contains("## Earlier Work")));
     }
 }
 
 fn without_originals_no_node_claims_a_handle_and_the_overview_is_there_all_the_same() {
-    for dialect in Dialect::ALL {
-        let (story, body) = tell(dialect, 3, 60, Some(Keep::Nothing), Client::SendsTheResult);
+    for api_format in ApiFormat::ALL {
+        let (story, body) = tell(api_format, 3, 60, Some(Originals::Discarded), Client::SendsTheResult);
         story.assert_right(25);
-        let text = checkpoint(dialect, &body).unwrap();
+        let text = checkpoint(api_format, &body).unwrap();
         assert!(text.contains("stretches\n") && handles(&text).is_empty(), "{text}");
     }
 }
@@ -262,10 +280,10 @@ fn without_originals_no_node_claims_a_handle_and_the_overview_is_there_all_the_s
 const LARGEST: usize = 100_000;
 
 /// The real bodies of a dialect, one after another, as one session.
-fn one_after_another(dialect: Dialect) -> (Value, Vec<Value>) {
+fn one_after_another(api_format: ApiFormat) -> (Value, Vec<Value>) {
     let mut first: Option<Value> = None;
     let mut messages = Vec::new();
-    for (_, _, body) in real_bodies().into_iter().filter(|(_, of, _)| *of == dialect) {
+    for (_, _, body) in real_bodies().into_iter().filter(|(_, of, _)| *of == api_format) {
         let mut body: Value = serde_json::from_str(&body).unwrap();
         let Some(list) = body.get_mut("messages").and_then(Value::as_array_mut) else { continue };
         let list = std::mem::take(list);
@@ -279,9 +297,9 @@ fn one_after_another(dialect: Dialect) -> (Value, Vec<Value>) {
 }
 
 fn every_block_of_a_long_real_session_is_reached_within_a_window_of_64_000() {
-    for dialect in [Dialect::Chat, Dialect::Messages] {
-        let (envelope, messages) = one_after_another(dialect);
-        let mut story = Story::new(dialect, 64_000);
+    for api_format in [ApiFormat::Chat, ApiFormat::Messages] {
+        let (envelope, messages) = one_after_another(api_format);
+        let mut story = Story::new(api_format, 64_000);
         let mut view: Vec<Value> = Vec::new();
         let mut new = 0;
         for (at, message) in messages.iter().enumerate() {
@@ -301,15 +319,11 @@ fn every_block_of_a_long_real_session_is_reached_within_a_window_of_64_000() {
         }
         let mut body = envelope.clone();
         body["messages"] = view.into();
-        let text = checkpoint(dialect, &body.to_string()).unwrap();
+        let text = checkpoint(api_format, &body.to_string()).unwrap();
         let bytes: usize = messages.iter().map(|message| message.to_string().len()).sum();
-        say!(
-            "{dialect}: {} compactions of {bytes} bytes, {} blocks gone\n{text}",
-            story.rounds,
-            story.gone.len()
-        );
-        for node in Checkpoint::parse(&text).unwrap().earlier().iter().take(1) {
-            say!("=== {}\n{}", node.head(), story.kept[node.handle().unwrap()]);
+        say!("{api_format}: {} compactions of {bytes} bytes, {} blocks gone\n{text}", story.rounds, story.gone.len());
+        for node in Checkpoint::parse(&text).unwrap().earlier_work().iter().take(1) {
+            say!("=== {}\n{}", node.heading(), story.kept[node.recall_id().unwrap()]);
         }
         story.assert_right(10);
     }

@@ -37,26 +37,26 @@ macro_rules! say {
 #[path = "../support/mod.rs"]
 mod support;
 
-mod cache_chain;
-mod cache_marks;
-mod cache_model;
+mod block_cache;
+mod cache_breakpoints;
 mod cache_sessions;
 mod check;
 mod check_real;
 mod compressor;
-mod cost_sessions;
 mod digest;
 mod evidence;
 mod growth;
-mod hosted;
-mod look;
+mod host_text;
 mod lossless;
 mod models;
 mod outputs;
 mod passes;
+mod prefix_chain;
 mod redact;
+mod replayed_costs;
 mod rewrite;
 mod sacred_zone;
+mod simulated_cache;
 mod tokens;
 
 use libtest_mimic::{Arguments, Trial};
@@ -72,19 +72,19 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 
 fn main() {
     let modules = [
-        cache_chain::tests,
-        cache_marks::tests,
-        cache_model::tests,
+        prefix_chain::tests,
+        cache_breakpoints::tests,
+        simulated_cache::tests,
         cache_sessions::tests,
         check::tests,
         check_real::tests,
         compressor::tests,
-        cost_sessions::tests,
+        replayed_costs::tests,
         digest::tests,
         evidence::tests,
         growth::tests,
-        hosted::tests,
-        look::tests,
+        host_text::tests,
+        block_cache::tests,
         lossless::tests,
         models::tests,
         passes::tests,

@@ -1,7 +1,7 @@
 //! Outputs to digest: made up here, in twenty variants a kind, and read from a folder of real ones.
 
 use crate::support::shared;
-use longhaul_engine::digest::Kind;
+use longhaul_engine::digest::OutputKind;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -12,21 +12,21 @@ const VARIANTS: usize = 21;
 type Maker = fn(usize) -> String;
 
 /// Every kind in all its variants.
-pub(crate) fn all() -> Vec<(Kind, String)> {
-    let makers: [(Kind, Maker); 13] = [
-        (Kind::Binary, binary),
-        (Kind::Json, json),
-        (Kind::Diff, diff),
-        (Kind::Html, html),
-        (Kind::Build, build),
-        (Kind::Search, search),
-        (Kind::Tests, tests),
-        (Kind::Table, table),
-        (Kind::Listing, listing),
-        (Kind::Log, log),
-        (Kind::Source, source),
-        (Kind::Prose, prose),
-        (Kind::Output, output),
+pub(crate) fn all() -> Vec<(OutputKind, String)> {
+    let makers: [(OutputKind, Maker); 13] = [
+        (OutputKind::Binary, binary),
+        (OutputKind::Json, json),
+        (OutputKind::Diff, diff),
+        (OutputKind::Html, html),
+        (OutputKind::Build, build),
+        (OutputKind::Search, search),
+        (OutputKind::Tests, tests),
+        (OutputKind::Table, table),
+        (OutputKind::Listing, listing),
+        (OutputKind::Log, log),
+        (OutputKind::Source, source),
+        (OutputKind::Prose, prose),
+        (OutputKind::Output, output),
     ];
     makers.iter().flat_map(|(kind, make)| (0..VARIANTS).map(move |variant| (*kind, make(variant)))).collect()
 }
@@ -60,10 +60,7 @@ pub(crate) fn failures() -> Vec<(&'static str, String)> {
             "an envelope",
             format!("{{\"output\":\"{}\",\"metadata\":{{\"exit_code\":1}}}}", chatter.replace('\n', "\\n")),
         ),
-        (
-            "mocha",
-            format!("{chatter}  60 passing (12ms)\n  1 failing\n\n  1) Array\n       should return -1:\n"),
-        ),
+        ("mocha", format!("{chatter}  60 passing (12ms)\n  1 failing\n\n  1) Array\n       should return -1:\n")),
         ("a panic", format!("thread 'main' panicked at src/main.rs:1:5:\nno luck\n{chatter}")),
         (
             "a Java trace",
@@ -86,20 +83,16 @@ pub(crate) fn failures() -> Vec<(&'static str, String)> {
 /// Real outputs: the files of `tool-outputs`, and results in the bodies of `corpus`.
 pub(crate) fn real() -> Vec<String> {
     let files = |folder: &str| {
-        let mut paths: Vec<_> =
-            std::fs::read_dir(shared(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut paths: Vec<_> = std::fs::read_dir(shared(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
         paths.retain(|path| path.is_file() && !path.ends_with("MANIFEST.json"));
         paths
     };
-    let read =
-        |path: &std::path::PathBuf| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let read = |path: &std::path::PathBuf| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
     // The largest files say nothing more by all their length, and the suite is to be quick.
     let mut texts: Vec<String> =
         files("tool-outputs").iter().map(|path| read(path).chars().take(60_000).collect()).collect();
-    for path in
-        files("corpus").iter().filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-    {
+    for path in files("corpus").iter().filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
         let body: Value = serde_json::from_str(&read(path)).unwrap();
         results(&body, &mut texts);
     }
@@ -213,11 +206,7 @@ fn build(variant: usize) -> String {
         }),
         1 => {
             lines(count, |i| {
-                format!(
-                    "src/main{}.c:{}:7: warning: unused variable 'x{i}' [-Wunused-variable]",
-                    i % 4,
-                    i + 1
-                )
+                format!("src/main{}.c:{}:7: warning: unused variable 'x{i}' [-Wunused-variable]", i % 4, i + 1)
             }) + "make: *** [all] Error 2\n"
         }
         2 => {
@@ -234,9 +223,7 @@ fn build(variant: usize) -> String {
 fn search(variant: usize) -> String {
     let count = 50 + variant;
     match variant % 4 {
-        0 => lines(count, |i| {
-            format!("src/mod{}/file.rs:{}:    let cache = parser.cache({i});", i % 7, i + 10)
-        }),
+        0 => lines(count, |i| format!("src/mod{}/file.rs:{}:    let cache = parser.cache({i});", i % 7, i + 10)),
         1 => lines(count, |i| {
             format!(
                 "lib/a{}.py{}{}{}    value = {i}",
@@ -260,9 +247,8 @@ fn tests(variant: usize) -> String {
     let bad = variant % 5;
     match variant % 4 {
         0 => {
-            let run = lines(count, |i| {
-                format!("tests/test_a.py::test_{i} {}", if i < bad { "FAILED" } else { "PASSED" })
-            });
+            let run =
+                lines(count, |i| format!("tests/test_a.py::test_{i} {}", if i < bad { "FAILED" } else { "PASSED" }));
             let summary = lines(bad, |i| format!("FAILED tests/test_a.py::test_{i} - assert {i} == 2"));
             format!(
                 "============ test session starts ============\ncollected {count} items\n{run}=== short test summary info ===\n{summary}==== {bad} failed, {} passed in 1.2s ====\n",
@@ -270,9 +256,7 @@ fn tests(variant: usize) -> String {
             )
         }
         1 => {
-            let run = lines(count, |i| {
-                format!("test module::case_{i} ... {}", if i < bad { "FAILED" } else { "ok" })
-            });
+            let run = lines(count, |i| format!("test module::case_{i} ... {}", if i < bad { "FAILED" } else { "ok" }));
             format!(
                 "running {count} tests\n{run}\ntest result: {}. {} passed; {bad} failed; 0 ignored\n",
                 if bad > 0 { "FAILED" } else { "ok" },
@@ -281,16 +265,12 @@ fn tests(variant: usize) -> String {
         }
         2 => {
             let run = lines(count, |i| {
-                format!(
-                    "=== RUN   TestCase{i}\n--- {}: TestCase{i} (0.00s)",
-                    if i < bad { "FAIL" } else { "PASS" }
-                )
+                format!("=== RUN   TestCase{i}\n--- {}: TestCase{i} (0.00s)", if i < bad { "FAIL" } else { "PASS" })
             });
             format!("{run}{}\texample.com/pkg\t0.3s\n", if bad > 0 { "FAIL" } else { "ok  " })
         }
         _ => {
-            let run =
-                lines(count, |i| format!(" {} adds numbers of sort {i}", if i < bad { '×' } else { '✓' }));
+            let run = lines(count, |i| format!(" {} adds numbers of sort {i}", if i < bad { '×' } else { '✓' }));
             format!(
                 " RUN  v3.2.4 /app\n\n{run}\n Test Files  1 failed (1)\n      Tests  {bad} failed | {} passed ({count})\n",
                 count - bad
@@ -302,10 +282,7 @@ fn tests(variant: usize) -> String {
 fn table(variant: usize) -> String {
     let count = 40 + variant;
     match variant % 5 {
-        0 => format!(
-            "id,name,price,stock\n{}",
-            lines(count, |i| format!("{i},\"item, {i}\",{}.5,{}", i * 3, i % 7))
-        ),
+        0 => format!("id,name,price,stock\n{}", lines(count, |i| format!("{i},\"item, {i}\",{}.5,{}", i * 3, i % 7))),
         1 => format!("id\tname\tprice\n{}", lines(count, |i| format!("{i}\titem {i}\t{}", i * 2))),
         2 => format!(
             "| id | name | price |\n|----|------|------:|\n{}",
@@ -331,9 +308,7 @@ fn listing(variant: usize) -> String {
         ),
         1 => lines(count, |i| format!("./src/module{}/part_{i}.py", i % 5)),
         2 => format!("src\n{}", lines(count, |i| format!("├── module{i}.ts"))),
-        _ => lines(count, |i| {
-            format!("100644 blob 2e90753cb8e29946973b91d1042c9ea249c728cf     {i}\tdocs/page{i}.md")
-        }),
+        _ => lines(count, |i| format!("100644 blob 2e90753cb8e29946973b91d1042c9ea249c728cf     {i}\tdocs/page{i}.md")),
     }
 }
 
@@ -353,12 +328,7 @@ fn log(variant: usize) -> String {
             format!("2024-05-01 10:{:02}:{:02},123 {} worker {i} did its part", i / 60 % 60, i % 60, level(i))
         }),
         1 => lines(count, |i| {
-            format!(
-                "May  1 10:{:02}:{:02} host app[{i}]: {} request {i}",
-                i / 60 % 60,
-                i % 60,
-                level(i).to_lowercase()
-            )
+            format!("May  1 10:{:02}:{:02} host app[{i}]: {} request {i}", i / 60 % 60, i % 60, level(i).to_lowercase())
         }),
         2 => lines(count, |i| format!("[{}] cache of parser {i} was read", level(i))),
         _ => lines(count, |i| {

@@ -7,9 +7,9 @@ use crate::support::passes::{changes, policy};
 use crate::support::{Numbers, assert_in_proportion, corpus, generate, write};
 use longhaul_engine::action::Actions;
 use longhaul_engine::check::{Severity, Target, check};
-use longhaul_engine::passes::{ByteLimits, Change, NewText, PASSES, byte_budget, run_all};
-use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript};
-use longhaul_engine::{Dialect, Rewrite, wire};
+use longhaul_engine::passes::{ByteLimits, NewText, PASSES, ProposedChange, run_all, shrink_to_byte_limits};
+use longhaul_engine::transcript::{Block, BlockKind, TextEncoding, Transcript};
+use longhaul_engine::{ApiFormat, Rewrite, wire};
 use serde_json::Value;
 
 tests! {
@@ -26,8 +26,8 @@ tests! {
     ],
 }
 
-fn applied(transcript: &Transcript<'_>, changes: &[Change]) -> String {
-    let edits = changes.iter().map(|change| change.to.edit(transcript, change.at).unwrap()).collect();
+fn applied(transcript: &Transcript<'_>, changes: &[ProposedChange]) -> String {
+    let edits = changes.iter().map(|change| change.new_text.to_edit(transcript, change.at).unwrap()).collect();
     Rewrite::new(transcript, edits).unwrap().apply(transcript.body)
 }
 
@@ -45,9 +45,9 @@ fn call(tool: &str, arguments: String, result: String) -> Unit {
     step(vec![Part::Call { tool: tool.to_owned(), arguments, answer }])
 }
 
-fn body(dialect: Dialect, units: Vec<Unit>) -> String {
-    let session = Session { units, ..Session::default() };
-    write::body(dialect, "m", &session, &session)
+fn body(api_format: ApiFormat, turns: Vec<Unit>) -> String {
+    let session = Session { units: turns, ..Session::default() };
+    write::body(api_format, "m", &session, &session)
 }
 
 /// A session of a few files and commands, so that things come again.
@@ -67,8 +67,7 @@ fn some_session(numbers: &mut Numbers) -> Vec<Unit> {
     ];
     let output = |numbers: &mut Numbers| -> String {
         let count = numbers.below(8);
-        let pieces =
-            (0..count).map(|_| numbers.pick(&PIECES).repeat(1 + numbers.0 as usize % 5)).collect::<String>();
+        let pieces = (0..count).map(|_| numbers.pick(&PIECES).repeat(1 + numbers.0 as usize % 5)).collect::<String>();
         if numbers.one_in(3) { format!("{pieces}Exit code: 0") } else { pieces }
     };
     let outputs: Vec<String> = (0..6).map(|_| output(numbers)).collect();
@@ -84,10 +83,7 @@ fn some_session(numbers: &mut Numbers) -> Vec<Unit> {
                 let path = numbers.pick(&FILES);
                 let (tool, arguments) = match numbers.below(5) {
                     0 => ("Read", format!(r#"{{"file_path":"{path}"}}"#)),
-                    1 => (
-                        "Read",
-                        format!(r#"{{"file_path":"{path}","offset":{},"limit":9}}"#, 1 + numbers.below(3)),
-                    ),
+                    1 => ("Read", format!(r#"{{"file_path":"{path}","offset":{},"limit":9}}"#, 1 + numbers.below(3))),
                     2 => (
                         "Edit",
                         format!(
@@ -132,10 +128,10 @@ fn lengthened(body: String) -> String {
 }
 
 /// Bodies with what real ones have, and bodies in which things come again.
-fn bodies(each: u64) -> impl Iterator<Item = (Dialect, String)> {
-    Dialect::ALL.into_iter().flat_map(move |dialect| {
-        let odd = (0..each).map(move |seed| (dialect, lengthened(generate::body(dialect, seed).body)));
-        let again = (0..each).map(move |seed| (dialect, body(dialect, some_session(&mut Numbers(seed)))));
+fn bodies(each: u64) -> impl Iterator<Item = (ApiFormat, String)> {
+    ApiFormat::ALL.into_iter().flat_map(move |api_format| {
+        let odd = (0..each).map(move |seed| (api_format, lengthened(generate::body(api_format, seed).body)));
+        let again = (0..each).map(move |seed| (api_format, body(api_format, some_session(&mut Numbers(seed)))));
         odd.chain(again)
     })
 }
@@ -150,19 +146,19 @@ fn skeleton(value: Value) -> Value {
     }
 }
 
-fn errors(body: &str, dialect: Dialect) -> usize {
-    let violations = check(body, dialect, &Target::of(dialect));
+fn errors(body: &str, api_format: ApiFormat) -> usize {
+    let violations = check(body, api_format, &Target::default_for(api_format));
     violations.iter().filter(|violation| violation.severity == Severity::Error).count()
 }
 
 /// What must hold of any changes to a body; the body that they make.
-fn holds(transcript: &Transcript<'_>, allowed: usize, changes: &[Change]) -> String {
+fn holds(transcript: &Transcript<'_>, allowed: usize, changes: &[ProposedChange]) -> String {
     let places: BTreeSet<_> = changes.iter().map(|change| change.at).collect();
     assert_eq!(places.len(), changes.len(), "at most one change for a block");
     for change in changes {
         assert!(change.at.unit < allowed, "only where it is allowed: {change:?}");
-        let block = transcript.units[change.at.unit].blocks().nth(change.at.block).unwrap();
-        match &change.to {
+        let block = transcript.turns[change.at.unit].blocks().nth(change.at.block).unwrap();
+        match &change.new_text {
             NewText::Text(text) => {
                 assert!(text.len() < block.text().len(), "never longer: {change:?}");
                 let is_json = serde_json::from_str::<Value>(&block.text());
@@ -175,26 +171,26 @@ fn holds(transcript: &Transcript<'_>, allowed: usize, changes: &[Change]) -> Str
         }
     }
     let after = applied(transcript, changes);
-    assert!(errors(&after, transcript.dialect) <= errors(transcript.body, transcript.dialect), "{after}");
+    assert!(errors(&after, transcript.api_format) <= errors(transcript.body, transcript.api_format), "{after}");
     after
 }
 
 fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let policies = [(policy(150), 1), (policy(200), 0)];
-    for (dialect, body) in bodies(240) {
-        for (policy, keep) in &policies {
-            let keep = *keep;
-            let (transcript, _) = wire::parse(dialect, &body).unwrap();
-            let made = changes(policy, &transcript, keep, run_all);
+    for (api_format, body) in bodies(240) {
+        for (policy, originals) in &policies {
+            let originals = *originals;
+            let (transcript, _) = wire::parse(api_format, &body).unwrap();
+            let made = changes(policy, &transcript, originals, run_all);
             for change in &made {
                 *seen.entry(change.pass).or_default() += 1;
             }
-            let allowed = transcript.units.len().saturating_sub(keep);
+            let allowed = transcript.turns.len().saturating_sub(originals);
             let after = holds(&transcript, allowed, &made);
-            let (again, _) = wire::parse(dialect, &after).unwrap();
-            assert_eq!(again.units.len(), transcript.units.len());
-            let more = changes(policy, &again, keep, run_all);
+            let (again, _) = wire::parse(api_format, &after).unwrap();
+            assert_eq!(again.turns.len(), transcript.turns.len());
+            let more = changes(policy, &again, originals, run_all);
             assert_eq!(more, [], "a second run changes nothing\n{body}\n{after}");
         }
     }
@@ -204,13 +200,13 @@ fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
 }
 
 fn each_pass_alone_comes_to_rest_too() {
-    for (dialect, body) in bodies(60) {
+    for (api_format, body) in bodies(60) {
         let policy = policy(150);
         for pass in PASSES {
-            let (transcript, _) = wire::parse(dialect, &body).unwrap();
+            let (transcript, _) = wire::parse(api_format, &body).unwrap();
             let made = changes(&policy, &transcript, 1, pass.run);
-            let after = holds(&transcript, transcript.units.len().saturating_sub(1), &made);
-            let (again, _) = wire::parse(dialect, &after).unwrap();
+            let after = holds(&transcript, transcript.turns.len().saturating_sub(1), &made);
+            let (again, _) = wire::parse(api_format, &after).unwrap();
             assert_eq!(changes(&policy, &again, 1, pass.run), [], "{}", pass.name);
         }
     }
@@ -221,8 +217,8 @@ fn real_sessions_too() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
         let policy = policy(200);
         let made = changes(&policy, &transcript, 3, run_all);
-        let after = holds(&transcript, transcript.units.len().saturating_sub(3), &made);
-        let (again, _) = wire::parse(transcript.dialect, &after).unwrap();
+        let after = holds(&transcript, transcript.turns.len().saturating_sub(3), &made);
+        let (again, _) = wire::parse(transcript.api_format, &after).unwrap();
         assert_eq!(changes(&policy, &again, 3, run_all), [], "{name}");
         let mut by_pass: BTreeMap<&str, usize> = BTreeMap::new();
         for change in &made {
@@ -233,33 +229,33 @@ fn real_sessions_too() {
 }
 
 fn a_failure_never_reads_as_a_success() {
-    for (dialect, body) in bodies(150) {
-        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+    for (api_format, body) in bodies(150) {
+        let (transcript, _) = wire::parse(api_format, &body).unwrap();
         let made = changes(&policy(150), &transcript, 0, run_all);
         let after = applied(&transcript, &made);
-        let (again, _) = wire::parse(dialect, &after).unwrap();
-        let (before, after) = (Actions::of(&transcript), Actions::of(&again));
-        for ((unit, _, was), (.., is)) in before.all().zip(after.all()) {
+        let (again, _) = wire::parse(api_format, &after).unwrap();
+        let (before, after) = (Actions::from_transcript(&transcript), Actions::from_transcript(&again));
+        for ((turn, _, was), (.., is)) in before.all().zip(after.all()) {
             let failed = longhaul_engine::action::Outcome::Failed;
-            let now = again.units[unit].blocks().map(Block::text).collect::<Vec<_>>();
-            assert_eq!(was.outcome == failed, is.outcome == failed, "unit {unit}: {was:?} {is:?}\n{now:#?}");
+            let now = again.turns[turn].blocks().map(Block::text).collect::<Vec<_>>();
+            assert_eq!(was.outcome == failed, is.outcome == failed, "unit {turn}: {was:?} {is:?}\n{now:#?}");
         }
     }
 }
 
 fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
     let line = "some line of output\n";
-    for dialect in Dialect::ALL {
+    for api_format in ApiFormat::ALL {
         let make = |result: String| call("bash", r#"{"command":"make"}"#.into(), result);
         let picture = Unit { by: By::User, parts: vec![Part::Text("look".into()), PICTURE] };
         let (small, large) = (make(line.repeat(100)), make(line.repeat(400)));
         // Without a reply in between the picture would stand in the message of the large result.
-        let units = vec![picture.clone(), small, large, step(Vec::new()), picture, make("ok".into())];
-        let body = body(dialect, units);
-        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+        let turns = vec![picture.clone(), small, large, step(Vec::new()), picture, make("ok".into())];
+        let body = body(api_format, turns);
+        let (transcript, _) = wire::parse(api_format, &body).unwrap();
         let of = |body: usize, string: usize| {
             let limits = ByteLimits { body, string };
-            let made = changes(&policy(200), &transcript, 2, |scope| byte_budget(scope, limits));
+            let made = changes(&policy(200), &transcript, 2, |scope| shrink_to_byte_limits(scope, limits));
             made.iter().map(|change| change.at.unit).collect::<Vec<_>>()
         };
         assert!(of(body.len(), usize::MAX).is_empty(), "nothing is too large");
@@ -268,7 +264,7 @@ fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
         assert_eq!(of(1, usize::MAX), [0, 1, 2], "what was said last and what is short stays");
         assert_eq!(of(usize::MAX, 4_000), [2], "one string is too long");
         let limits = ByteLimits { body: 6_000, string: usize::MAX };
-        let made = changes(&policy(200), &transcript, 2, |scope| byte_budget(scope, limits));
+        let made = changes(&policy(200), &transcript, 2, |scope| shrink_to_byte_limits(scope, limits));
         assert!(applied(&transcript, &made).len() <= 6_000);
     }
     assert!(ByteLimits::default().body <= 32 << 20 && ByteLimits::default().string <= 1 << 20);
@@ -278,37 +274,36 @@ fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
 fn looking_takes_time_in_proportion_to_the_bytes() {
     let text = |seed: usize| -> String {
         (0..60)
-            .map(|line| {
-                format!("value {} of the {}th kind is {:x}\n", line * seed, line % 7, seed * 7919 + line)
-            })
+            .map(|line| format!("value {} of the {}th kind is {:x}\n", line * seed, line % 7, seed * 7919 + line))
             .collect()
     };
     let make = |times: usize| {
         let run = |seed: usize| call("bash", format!(r#"{{"command":"run {seed}"}}"#), text(seed));
-        body(Dialect::Chat, (1..=300 * times).map(run).collect())
+        body(ApiFormat::Chat, (1..=300 * times).map(run).collect())
     };
     assert_in_proportion("looking", make, |body| {
-        let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
-        assert_eq!(changes(&policy(200), &transcript, transcript.units.len(), run_all), []);
+        let (transcript, _) = wire::parse(ApiFormat::Chat, body).unwrap();
+        assert_eq!(changes(&policy(200), &transcript, transcript.turns.len(), run_all), []);
     });
 }
 
 fn forms_of_arguments_stay_what_they_are() {
     let long = "x".repeat(300);
-    for (dialect, form) in [(Dialect::Chat, Form::JsonInString), (Dialect::Messages, Form::Json)] {
+    for (api_format, form) in [(ApiFormat::Chat, TextEncoding::JsonInString), (ApiFormat::Messages, TextEncoding::Json)]
+    {
         let arguments = format!(r#"{{"n":1.50,"path":"{long}","deep":[{{"é\u00e9":"{long}"}}]}}"#);
-        let body = body(dialect, vec![call("write", arguments, "ok".into())]);
-        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+        let body = body(api_format, vec![call("write", arguments, "ok".into())]);
+        let (transcript, _) = wire::parse(api_format, &body).unwrap();
         let made = changes(&policy(200), &transcript, 0, run_all);
-        let block = transcript.units[0].blocks().nth(made[0].at.block).unwrap();
-        assert_eq!(block.text.unwrap().form, form);
+        let block = transcript.turns[0].blocks().nth(made[0].at.block).unwrap();
+        assert_eq!(block.text.unwrap().encoding, form);
         let after: Value = serde_json::from_str(&applied(&transcript, &made)).unwrap();
         let cut = format!("{}… [100 more characters]", "x".repeat(200));
-        let input = match dialect {
-            Dialect::Chat => serde_json::from_str(
-                after["messages"][0]["tool_calls"][0]["function"]["arguments"].as_str().unwrap(),
-            )
-            .unwrap(),
+        let input = match api_format {
+            ApiFormat::Chat => {
+                serde_json::from_str(after["messages"][0]["tool_calls"][0]["function"]["arguments"].as_str().unwrap())
+                    .unwrap()
+            }
             _ => after["messages"][0]["content"][1]["input"].clone(),
         };
         assert_eq!(

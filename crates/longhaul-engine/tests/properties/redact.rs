@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use longhaul_engine::redact::{Content, Found, Redactor, Rules};
+use longhaul_engine::redact::{FoundSecret, RedactionMode, Redactor, Rules};
 
 use crate::support::{corpus, shared};
 
@@ -28,7 +28,7 @@ fn the_labelled_set_is_found_and_its_look_alikes_are_not() {
         }
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
         let text = row["text"].as_str().unwrap();
-        let found = Redactor::numbered(Rules::default()).redact(text, Content::Text).found;
+        let found = Redactor::numbered(Rules::default()).redact(text, RedactionMode::Text).found;
         if row["label"] == true {
             positives += 1;
             let value = row["secret"].as_str().unwrap_or_default().trim();
@@ -52,7 +52,7 @@ fn real_bodies_keep_every_byte() {
 }
 
 /// Whether more than 8 characters in a row of the value itself, or all of a shorter one, are in no finding.
-fn is_left(value: &str, text: &str, found: &[Found]) -> bool {
+fn is_left(value: &str, text: &str, found: &[FoundSecret]) -> bool {
     let covered = |at: usize| found.iter().any(|found| (found.start..found.end).contains(&at));
     let longest = |start: usize| {
         let bytes: Vec<bool> = (start..start + value.len()).map(covered).collect();

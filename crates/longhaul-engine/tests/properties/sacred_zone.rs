@@ -1,15 +1,16 @@
 //! The sacred zone and the ladder: what must hold of every compaction of tool outputs.
 
 use crate::support::{corpus, generate, policy};
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Severity, check, compare};
-use longhaul_engine::known::Known;
 use longhaul_engine::models;
 use longhaul_engine::plan::{
-    Engine, Fate, Handles, Keep, Outcome, Plan, Report, SacredZone, Step, What, Wish,
+    CompactOptions, CompactedRequest, CompactionReport, ContentKind, Engine, EscalationAction, Fate, Originals, Plan,
+    PlanInput, RecallIds, SacredZone,
 };
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::{Dialect, Tokens, wire};
+use longhaul_engine::{ApiFormat, Tokens, wire};
 use serde_json::json;
 
 tests! {
@@ -31,29 +32,31 @@ tests! {
     ],
 }
 
-fn wish() -> Wish {
-    let keep = Keep::Originals(Handles::new(SessionKey::new([7; 32])));
+fn wish() -> CompactOptions {
+    let originals = Originals::Stored(RecallIds::new(SessionKey::new([7; 32])));
     let session = Some("s1".into());
-    Wish { keep, session, ..Wish::default() }
+    CompactOptions { originals, session_id: session, ..CompactOptions::default() }
 }
 
-fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {
-    let (transcript, _) = wire::parse(dialect, body).unwrap();
-    SacredZone.compact(policy, wish, &mut Known::default(), &transcript).unwrap()
+fn plan(policy: &Policy, options: &CompactOptions, api_format: ApiFormat, body: &str) -> Plan {
+    let (transcript, _) = wire::parse(api_format, body).unwrap();
+    SacredZone
+        .compact(PlanInput { policy, options, cache: &mut BlockCache::default(), transcript: &transcript })
+        .unwrap()
 }
 
 #[track_caller]
-fn ready(plan: Plan) -> Outcome {
+fn ready(plan: Plan) -> CompactedRequest {
     match plan {
         Plan::Ready(outcome) => outcome,
-        Plan::Leave(report) => panic!("left: {}", report.reason),
+        Plan::Unchanged(report) => panic!("left: {}", report.reason),
     }
 }
 
 #[track_caller]
-fn left(plan: Plan) -> Report {
+fn left(plan: Plan) -> CompactionReport {
     match plan {
-        Plan::Leave(report) => report,
+        Plan::Unchanged(report) => report,
         Plan::Ready(outcome) => panic!("changed: {}", outcome.report.reason),
     }
 }
@@ -68,12 +71,9 @@ fn session(steps: usize, lines: usize) -> String {
         let id = format!("c{step}");
         let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": format!("{{\"command\":\"make t{step}\"}}")}});
         messages.push(json!({"role": "assistant", "content": format!("Step {step}."), "tool_calls": [call]}));
-        let noise: String =
-            (0..lines).map(|line| format!("compiling unit {step}_{line} of the project\n")).collect();
-        let output = format!(
-            "{noise}src/file{step}.rs:17: error: mismatched types in step {step}\nexit code: {}\n",
-            step % 2
-        );
+        let noise: String = (0..lines).map(|line| format!("compiling unit {step}_{line} of the project\n")).collect();
+        let output =
+            format!("{noise}src/file{step}.rs:17: error: mismatched types in step {step}\nexit code: {}\n", step % 2);
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
     }
     messages.push(json!({"role": "user", "content": "And now? Look at src/file3.rs once more."}));
@@ -81,7 +81,7 @@ fn session(steps: usize, lines: usize) -> String {
 }
 
 fn below_the_trigger_nothing_happens() {
-    let report = left(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(10, 20)));
+    let report = left(plan(&policy("gpt-5", 100_000), &wish(), ApiFormat::Chat, &session(10, 20)));
     assert!(report.reason.starts_with("below the trigger"), "{}", report.reason);
     assert!(!report.changed);
 }
@@ -89,7 +89,7 @@ fn below_the_trigger_nothing_happens() {
 fn the_largest_outputs_shrink_until_the_target_and_no_further() {
     let body = session(60, 130);
     let policy = policy("gpt-5", 100_000);
-    let outcome = ready(plan(&policy, &wish(), Dialect::Chat, &body));
+    let outcome = ready(plan(&policy, &wish(), ApiFormat::Chat, &body));
     let report = &outcome.report;
     assert!(report.tokens.before > Tokens(75_000), "{}", report.tokens.before);
     assert!(report.tokens.after <= Tokens(50_000), "{}", report.tokens.after);
@@ -102,25 +102,24 @@ fn the_largest_outputs_shrink_until_the_target_and_no_further() {
 }
 
 fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
-    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(60, 130)));
-    let (after, _) = wire::parse(Dialect::Chat, &outcome.body).unwrap();
+    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), ApiFormat::Chat, &session(60, 130)));
+    let (after, _) = wire::parse(ApiFormat::Chat, &outcome.body).unwrap();
     let digests: Vec<String> =
         after.blocks().map(|b| b.text().into_owned()).filter(|t| t.contains("left out")).collect();
     assert_eq!(digests.len(), outcome.report.blocks.len());
     for digest in &digests {
         assert!(digest.contains("error: mismatched types"), "{digest}");
         assert!(digest.contains("exit 0") || digest.contains("exit 1"), "{digest}");
-        let handle = outcome.originals.iter().find(|o| digest.contains(&format!("recall {}", o.handle)));
-        assert!(handle.is_some_and(|o| o.text.contains("compiling unit")), "{digest}");
+        let recall_id = outcome.originals.iter().find(|o| digest.contains(&format!("recall {}", o.recall_id)));
+        assert!(recall_id.is_some_and(|o| o.text.contains("compiling unit")), "{digest}");
     }
 }
 
 fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
     let body = session(60, 130);
-    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &body));
-    let value = |text: &str| {
-        serde_json::from_str::<serde_json::Value>(text).unwrap()["messages"].as_array().unwrap().clone()
-    };
+    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), ApiFormat::Chat, &body));
+    let value =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["messages"].as_array().unwrap().clone();
     let (before, after) = (value(&body), value(&outcome.body));
     assert_eq!(before[..4], after[..4], "system prompt, task, first step");
     let recent = before.len() - 15;
@@ -128,10 +127,9 @@ fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
 }
 
 fn what_the_ladder_counts_is_what_is_measured() {
-    let long_names =
-        session(60, 130).replace("\"bash\"", "\"mcp__a_server_with_a_long_name__run_a_shell_command\"");
+    let long_names = session(60, 130).replace("\"bash\"", "\"mcp__a_server_with_a_long_name__run_a_shell_command\"");
     for window in [14_000, 9_000] {
-        let report = ready(plan(&policy("gpt-5", window), &wish(), Dialect::Chat, &long_names)).report;
+        let report = ready(plan(&policy("gpt-5", window), &wish(), ApiFormat::Chat, &long_names)).report;
         let counted = report.ladder.last().unwrap().tokens[1];
         let off = counted.number().abs_diff(report.tokens.after.number());
         assert!(off < 100, "counted {counted}, measured {}", report.tokens.after);
@@ -143,8 +141,8 @@ fn a_goal_that_is_missed_is_said() {
     let giant = json!({"model": "gpt-5", "messages": [{"role": "user", "content": "word ".repeat(30_000)},
         {"role": "assistant", "content": "ok"}, {"role": "user", "content": "a ".repeat(12_000)}]});
     let body = giant.to_string();
-    match plan(&policy("gpt-5", 20_000), &wish(), Dialect::Chat, &body) {
-        Plan::Leave(report) => {
+    match plan(&policy("gpt-5", 20_000), &wish(), ApiFormat::Chat, &body) {
+        Plan::Unchanged(report) => {
             assert!(report.reason.contains("no output has more than"), "{}", report.reason);
             assert!(!report.reached && report.notes[0].contains("still over"), "{:?}", report.notes);
         }
@@ -157,29 +155,29 @@ fn a_goal_that_is_missed_is_said() {
 fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     let body = session(60, 130);
     let policy = policy("gpt-5", 100_000);
-    let first = ready(plan(&policy, &wish(), Dialect::Chat, &body));
-    assert_eq!(first.body, ready(plan(&policy, &wish(), Dialect::Chat, &body)).body);
-    left(plan(&policy, &wish(), Dialect::Chat, &first.body));
+    let first = ready(plan(&policy, &wish(), ApiFormat::Chat, &body));
+    assert_eq!(first.body, ready(plan(&policy, &wish(), ApiFormat::Chat, &body)).body);
+    left(plan(&policy, &wish(), ApiFormat::Chat, &first.body));
     // Forced, it goes on below the target once, and then there is nothing left to do.
-    let forced = Wish { force: true, ..wish() };
-    let below = ready(plan(&policy, &forced, Dialect::Chat, &first.body));
-    left(plan(&policy, &forced, Dialect::Chat, &below.body));
+    let forced = CompactOptions { force: true, ..wish() };
+    let below = ready(plan(&policy, &forced, ApiFormat::Chat, &first.body));
+    left(plan(&policy, &forced, ApiFormat::Chat, &below.body));
 }
 
 fn each_rung_is_climbed_only_if_the_one_before_was_not_enough() {
     let body = session(60, 130);
     let steps = |window: usize| {
-        let report = ready(plan(&policy("gpt-5", window), &wish(), Dialect::Chat, &body)).report;
+        let report = ready(plan(&policy("gpt-5", window), &wish(), ApiFormat::Chat, &body)).report;
         let total = report.tokens.after;
         (report.ladder.iter().map(|rung| rung.step).collect::<Vec<_>>(), total, report)
     };
     let (none, ..) = steps(100_000);
     assert_eq!(none, []);
     let (digested, total, _) = steps(14_000);
-    assert_eq!(digested, [Step::DigestAll]);
+    assert_eq!(digested, [EscalationAction::DigestAll]);
     assert!(total < Tokens(14_000));
     let (dropped, total, report) = steps(5_000);
-    assert_eq!(dropped[..2], [Step::DigestAll, Step::DropOldest]);
+    assert_eq!(dropped[..2], [EscalationAction::DigestAll, EscalationAction::DropOldest]);
     assert!(total < Tokens(5_000), "{total}");
     assert!(report.units.dropped > 0 && report.unsummarized > 0);
 }
@@ -191,9 +189,9 @@ fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_l
         {"role": "user", "content": words}, {"role": "assistant", "content": words},
         {"role": "user", "content": "go on"}]})
     .to_string();
-    let outcome = ready(plan(&policy("gpt-5", 8_000), &wish(), Dialect::Chat, &body));
+    let outcome = ready(plan(&policy("gpt-5", 8_000), &wish(), ApiFormat::Chat, &body));
     let report = &outcome.report;
-    assert_eq!(report.ladder.last().map(|rung| rung.step), Some(Step::Restart));
+    assert_eq!(report.ladder.last().map(|rung| rung.step), Some(EscalationAction::Restart));
     let restart = report.restart.as_ref().unwrap();
     assert_eq!((restart.parent.as_deref(), restart.archived_messages), (Some("s1"), 3));
     assert!(outcome.body.contains("3 earlier messages of session s1, which is archived, were removed"));
@@ -202,14 +200,11 @@ fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_l
     assert!(outcome.body.contains("a requirement that has to be met"), "the task is still there");
     assert!(report.blocks.iter().all(|b| b.fate == Fate::Recallable && b.why == "the window was full"));
     assert_eq!(report.evidence.recallable, report.evidence.found);
-    let lost = Wish { keep: Keep::Nothing, ..wish() };
-    let report = ready(plan(&policy("gpt-5", 8_000), &lost, Dialect::Chat, &body)).report;
+    let lost = CompactOptions { originals: Originals::Discarded, ..wish() };
+    let report = ready(plan(&policy("gpt-5", 8_000), &lost, ApiFormat::Chat, &body)).report;
     assert!(report.blocks.iter().all(|b| b.fate == Fate::Lost && b.handle.is_none()));
     assert!(report.evidence.found > 0 && report.evidence.lost == report.evidence.found);
-    assert_eq!(
-        (report.checkpoint, report.cost.cold_tokens),
-        (None, report.tokens.after - report.tokens.warm)
-    );
+    assert_eq!((report.checkpoint, report.cost.cold_tokens), (None, report.tokens.after - report.tokens.warm));
 }
 
 fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
@@ -228,39 +223,39 @@ fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     let body = json!({"model": "m", "messages": messages}).to_string();
     let bound = |window: usize| {
         let stated = json!({"window": window, "thinking_bound": true});
-        let model = models::find("claude-sonnet-4-5").with(stated.as_object().unwrap()).unwrap();
+        let model = models::find("claude-sonnet-4-5").with_stated_facts(stated.as_object().unwrap()).unwrap();
         Policy::new(&Config::default(), &model).unwrap().0
     };
-    let force = Wish { force: true, ..wish() };
-    let report = left(plan(&bound(400_000), &force, Dialect::Messages, &body));
+    let force = CompactOptions { force: true, ..wish() };
+    let report = left(plan(&bound(400_000), &force, ApiFormat::Messages, &body));
     assert!(report.reason.contains("bound"), "{}", report.reason);
     let mut ended = messages.clone();
     ended.push(json!({"role": "assistant", "content": [thinking, {"type": "text", "text": "done"}]}));
     ended.push(json!({"role": "user", "content": "thanks"}));
     let body = json!({"model": "m", "messages": ended}).to_string();
     let mut small = bound(400_000);
-    small.sacred.recent_least = Tokens::ZERO;
+    small.sacred.recent_min = Tokens::ZERO;
     small.sacred.recent = Tokens::ZERO;
-    small.sacred.recent_most = Tokens::ZERO;
-    let outcome = ready(plan(&small, &force, Dialect::Messages, &body));
+    small.sacred.recent_max = Tokens::ZERO;
+    let outcome = ready(plan(&small, &force, ApiFormat::Messages, &body));
     let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
     let kept: Vec<usize> =
         (0..9).filter(|i| after["messages"][i]["content"].to_string().contains("signature")).collect();
     assert_eq!(kept, [1, 3], "only the reasoning before the first changed result still fits its prefix");
-    let gone = outcome.report.blocks.iter().filter(|block| block.what == What::Reasoning).count();
+    let gone = outcome.report.blocks.iter().filter(|block| block.what == ContentKind::Reasoning).count();
     assert_eq!(gone, 2, "what went is in the report");
 }
 
 /// Holds a result against the rules and against what it came from.
-fn judge(name: &str, policy: &Policy, dialect: Dialect, before: &str, outcome: &Outcome) {
-    let target = policy.model.target(dialect);
+fn judge(name: &str, policy: &Policy, api_format: ApiFormat, before: &str, outcome: &CompactedRequest) {
+    let target = policy.model.target(api_format);
     let broken = |body: &str| {
-        let errors = check(body, dialect, &target).into_iter().filter(|v| v.severity == Severity::Error);
+        let errors = check(body, api_format, &target).into_iter().filter(|v| v.severity == Severity::Error);
         errors.map(|v| v.rule).collect::<std::collections::BTreeSet<_>>()
     };
     let new: Vec<_> = broken(&outcome.body).difference(&broken(before)).copied().collect();
     assert!(new.is_empty(), "{name}: the rewrite breaks {new:?}");
-    let changed = compare(before, &outcome.body, dialect, &target);
+    let changed = compare(before, &outcome.body, api_format, &target);
     let errors: Vec<_> = changed.iter().filter(|v| v.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{name}: {errors:?}");
     assert!(outcome.report.tokens.after <= outcome.report.tokens.before, "{name}: more tokens");
@@ -273,8 +268,8 @@ fn every_real_body_stays_valid_at_three_window_sizes() {
         let model = transcript.model.clone().unwrap_or_default().into_owned();
         for window in [100_000, 32_000, 8_000] {
             let policy = policy(&model, window);
-            if let Plan::Ready(outcome) = plan(&policy, &wish(), transcript.dialect, &body) {
-                judge(&format!("{name} at {window}"), &policy, transcript.dialect, &body, &outcome);
+            if let Plan::Ready(outcome) = plan(&policy, &wish(), transcript.api_format, &body) {
+                judge(&format!("{name} at {window}"), &policy, transcript.api_format, &body, &outcome);
             }
         }
     }
@@ -282,11 +277,11 @@ fn every_real_body_stays_valid_at_three_window_sizes() {
 
 fn every_generated_body_stays_as_valid_as_it_was() {
     let mut policy = policy("gpt-5", 4_000);
-    policy.sacred.min = Tokens(5);
-    (policy.sacred.recent_least, policy.sacred.recent_most) = (Tokens(10), Tokens(10));
-    (policy.digest_all, policy.drop_oldest) = (Tokens(120), Tokens(150));
+    policy.sacred.min_output = Tokens(5);
+    (policy.sacred.recent_min, policy.sacred.recent_max) = (Tokens(10), Tokens(10));
+    (policy.digest_all_above, policy.drop_oldest_above) = (Tokens(120), Tokens(150));
     (policy.sacred.trigger, policy.sacred.target) = (Tokens(20), Tokens(60));
-    let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
+    let bodies = ApiFormat::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
     generate::shrink::hold(bodies, |generated| {
         if let Plan::Ready(outcome) = plan(&policy, &wish(), generated.dialect, &generated.body) {
             judge(&outcome.body, &policy, generated.dialect, &generated.body, &outcome);

@@ -52,10 +52,7 @@ fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
         Value::String(text) => found.push(text),
         Value::Array(values) => values.iter().for_each(|v| strings(v, found)),
         Value::Object(fields) => {
-            fields
-                .iter()
-                .filter(|(key, _)| !NOT_TEXT.contains(&key.as_str()))
-                .for_each(|(_, v)| strings(v, found));
+            fields.iter().filter(|(key, _)| !NOT_TEXT.contains(&key.as_str())).for_each(|(_, v)| strings(v, found));
         }
         _ => {}
     }
@@ -74,8 +71,7 @@ fn the_estimate_is_close_on_sources_it_was_not_fitted_on() {
         if tokens < 2_000.0 || !JUDGED.iter().any(|family| file.starts_with(family)) {
             continue;
         }
-        let body: Value =
-            serde_json::from_slice(&std::fs::read(shared("corpus").join(file)).unwrap()).unwrap();
+        let body: Value = serde_json::from_slice(&std::fs::read(shared("corpus").join(file)).unwrap()).unwrap();
         let mut texts = Vec::new();
         for part in ["system", "instructions", "messages", "input"] {
             strings(&body[part], &mut texts);

@@ -22,9 +22,7 @@ pub(crate) fn engine() -> Vec<Source> {
     let tests: BTreeSet<PathBuf> = files.iter().flat_map(|(file, text)| test_modules(file, text)).collect();
     let is_test = |file: &Path| file.ancestors().any(|part| tests.contains(&part.with_extension("")));
     let production = files.into_iter().filter(|(file, _)| !is_test(file) && !file.ends_with("lib.rs"));
-    production
-        .map(|(file, text)| Source { path: module(&root, &file), code: production_code(&text), file })
-        .collect()
+    production.map(|(file, text)| Source { path: module(&root, &file), code: production_code(&text), file }).collect()
 }
 
 fn gather(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
@@ -72,9 +70,7 @@ fn production_code(text: &str) -> String {
             let indent = &line[..line.len() - line.trim_start().len()];
             let item = lines.by_ref().find(|line| !line.trim_start().starts_with("#[")).unwrap_or_default();
             if !item.ends_with([';', '}']) {
-                let _ = lines
-                    .by_ref()
-                    .find(|line| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}')));
+                let _ = lines.by_ref().find(|line| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}')));
             }
             continue;
         }

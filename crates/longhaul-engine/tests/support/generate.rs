@@ -5,14 +5,14 @@ pub mod shrink;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use super::Numbers;
 
 /// A generated body, and the quirks that are in it.
 pub struct Generated {
-    pub dialect: Dialect,
+    pub dialect: ApiFormat,
     pub seed: u64,
     length: Length,
     pub body: String,
@@ -31,7 +31,7 @@ enum Part {
 }
 
 /// Every quirk that each dialect's generator can produce: the classes that tests count.
-fn quirk_classes(dialect: Dialect) -> impl Iterator<Item = &'static str> {
+fn quirk_classes(api_format: ApiFormat) -> impl Iterator<Item = &'static str> {
     const ALL: &[&str] = &[
         "string content",
         "list content",
@@ -101,10 +101,10 @@ fn quirk_classes(dialect: Dialect) -> impl Iterator<Item = &'static str> {
         "item reference",
         "refusal",
     ];
-    let own = match dialect {
-        Dialect::Chat => CHAT,
-        Dialect::Messages => MESSAGES,
-        Dialect::Responses => RESPONSES,
+    let own = match api_format {
+        ApiFormat::Chat => CHAT,
+        ApiFormat::Messages => MESSAGES,
+        ApiFormat::Responses => RESPONSES,
     };
     ALL.iter().chain(own).copied()
 }
@@ -121,34 +121,34 @@ impl Tally {
     }
 
     pub fn assert_each_at_least(&self, wanted: usize) {
-        for dialect in Dialect::ALL {
-            for quirk in quirk_classes(dialect) {
-                let count = self.0.get(&(dialect.name(), quirk)).copied().unwrap_or(0);
-                assert!(count >= wanted, "{dialect}: {quirk} came up {count} times, wanted {wanted}");
+        for api_format in ApiFormat::ALL {
+            for quirk in quirk_classes(api_format) {
+                let count = self.0.get(&(api_format.name(), quirk)).copied().unwrap_or(0);
+                assert!(count >= wanted, "{api_format}: {quirk} came up {count} times, wanted {wanted}");
             }
         }
     }
 }
 
 /// A body, the same for the same seed.
-pub fn body(dialect: Dialect, seed: u64) -> Generated {
-    write(dialect, seed, Length::Short, &BTreeSet::new())
+pub fn body(api_format: ApiFormat, seed: u64) -> Generated {
+    write(api_format, seed, Length::Short, &BTreeSet::new())
 }
 
 /// A body that is worth compacting: more units, some of them long, some with secrets in them.
-pub fn long_body(dialect: Dialect, seed: u64) -> Generated {
-    write(dialect, seed, Length::Long, &BTreeSet::new())
+pub fn long_body(api_format: ApiFormat, seed: u64) -> Generated {
+    write(api_format, seed, Length::Long, &BTreeSet::new())
 }
 
 /// So many bodies with their names, of one dialect after the other.
 pub fn some(count: u64) -> impl Iterator<Item = (String, Generated)> {
-    (0..count).map(|seed| (format!("generated {seed}"), body(Dialect::ALL[seed as usize % 3], seed)))
+    (0..count).map(|seed| (format!("generated {seed}"), body(ApiFormat::ALL[seed as usize % 3], seed)))
 }
 
-fn write(dialect: Dialect, seed: u64, length: Length, without: &BTreeSet<Part>) -> Generated {
+fn write(api_format: ApiFormat, seed: u64, length: Length, without: &BTreeSet<Part>) -> Generated {
     let mut writer = Writer {
         numbers: Numbers(seed),
-        dialect,
+        dialect: api_format,
         length,
         items: Vec::new(),
         quirks: Vec::new(),
@@ -189,7 +189,7 @@ const WORDS: &[&str] = &[
 
 struct Writer<'w> {
     numbers: Numbers,
-    dialect: Dialect,
+    dialect: ApiFormat,
     length: Length,
     items: Vec<Value>,
     quirks: Vec<&'static str>,
@@ -280,8 +280,8 @@ impl Writer<'_> {
     fn text_block(&mut self, role: &str) -> Value {
         let text = self.words();
         let kind = match (self.dialect, role) {
-            (Dialect::Responses, "assistant") => "output_text",
-            (Dialect::Responses, _) => "input_text",
+            (ApiFormat::Responses, "assistant") => "output_text",
+            (ApiFormat::Responses, _) => "input_text",
             _ => "text",
         };
         let mut block = json!({"type": kind, "text": text});
@@ -314,32 +314,30 @@ impl Writer<'_> {
         let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ";
         let url = format!("data:image/png;base64,{png}");
         let (name, block) = match (self.dialect, self.numbers.below(8)) {
-            (Dialect::Chat, 0) => ("image", json!({"type": "image_url", "image_url": {"url": url}})),
-            (Dialect::Chat, 1) => (
-                "audio",
-                json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}),
-            ),
-            (Dialect::Chat, 2) => {
+            (ApiFormat::Chat, 0) => ("image", json!({"type": "image_url", "image_url": {"url": url}})),
+            (ApiFormat::Chat, 1) => {
+                ("audio", json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}))
+            }
+            (ApiFormat::Chat, 2) => {
                 ("file", json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}}))
             }
-            (Dialect::Messages, 0) => (
+            (ApiFormat::Messages, 0) => (
                 "image",
                 json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}}),
             ),
-            (Dialect::Messages, 1) => (
-                "image address",
-                json!({"type": "image", "source": {"type": "url", "url": "https://x.test/1.png"}}),
-            ),
-            (Dialect::Messages, 2) => (
+            (ApiFormat::Messages, 1) => {
+                ("image address", json!({"type": "image", "source": {"type": "url", "url": "https://x.test/1.png"}}))
+            }
+            (ApiFormat::Messages, 2) => (
                 "document",
                 json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}}),
             ),
-            (Dialect::Messages, 3) => (
+            (ApiFormat::Messages, 3) => (
                 "text document",
                 json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a text"}}),
             ),
-            (Dialect::Responses, 0) => ("image", json!({"type": "input_image", "image_url": url})),
-            (Dialect::Responses, 1) => {
+            (ApiFormat::Responses, 0) => ("image", json!({"type": "input_image", "image_url": url})),
+            (ApiFormat::Responses, 1) => {
                 ("file", json!({"type": "input_file", "file_data": "data:application/pdf;base64,JVBE"}))
             }
             _ => return None,
@@ -350,7 +348,7 @@ impl Writer<'_> {
 
     fn message(&mut self, role: &str, content: Value) -> Value {
         let mut message = json!({"role": role, "content": content});
-        if self.dialect == Dialect::Responses && self.numbers.one_in(2) {
+        if self.dialect == ApiFormat::Responses && self.numbers.one_in(2) {
             message["type"] = json!("message");
         }
         if self.rarely(12, "unknown field") {
@@ -371,9 +369,9 @@ impl Writer<'_> {
             Length::Short => 1 + self.numbers.below(7),
             Length::Long => 6 + self.numbers.below(14),
         };
-        for unit in 0..=count {
+        for turn in 0..=count {
             let before = self.items.len();
-            if unit < count {
+            if turn < count {
                 match self.numbers.below(10) {
                     0..3 => self.prompt(),
                     3..8 => self.step(),
@@ -384,7 +382,7 @@ impl Writer<'_> {
                 let id = format!("open_{}", self.next_id);
                 self.calls(&[(id, false)]);
             }
-            if self.leaves_out(Part::Unit(unit)) {
+            if self.leaves_out(Part::Unit(turn)) {
                 self.gone.extend(before..self.items.len());
             }
         }
@@ -415,8 +413,7 @@ impl Writer<'_> {
             let message = self.message("assistant", content);
             self.items.push(message);
         }
-        let count =
-            if self.rarely(4, "parallel calls") { 2 + self.numbers.below(2) } else { self.numbers.below(2) };
+        let count = if self.rarely(4, "parallel calls") { 2 + self.numbers.below(2) } else { self.numbers.below(2) };
         let calls: Vec<(String, bool)> = (0..count).map(|_| (self.id(), self.numbers.one_in(6))).collect();
         self.reply(&calls);
         self.calls(&calls);
@@ -426,7 +423,7 @@ impl Writer<'_> {
     /// What a reply says and thinks. In chat and messages bodies the calls are added to the same message.
     fn reply(&mut self, calls: &[(String, bool)]) {
         match self.dialect {
-            Dialect::Chat => {
+            ApiFormat::Chat => {
                 let mut message = if !calls.is_empty() && self.rarely(3, "null content") {
                     self.message("assistant", Value::Null)
                 } else {
@@ -441,7 +438,7 @@ impl Writer<'_> {
                 }
                 self.items.push(message);
             }
-            Dialect::Messages => {
+            ApiFormat::Messages => {
                 let mut blocks = Vec::new();
                 if self.rarely(5, "thinking") {
                     blocks.push(json!({"type": "thinking", "thinking": self.words(), "signature": "c2ln"}));
@@ -457,14 +454,13 @@ impl Writer<'_> {
                 let message = self.message("assistant", Value::Array(blocks));
                 self.items.push(message);
             }
-            Dialect::Responses => self.response_items(),
+            ApiFormat::Responses => self.response_items(),
         }
     }
 
     fn response_items(&mut self) {
         if self.rarely(5, "reasoning") {
-            let mut item =
-                json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": self.words()}]});
+            let mut item = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": self.words()}]});
             if self.rarely(2, "encrypted reasoning") {
                 item["id"] = json!(format!("rs_{}", self.items.len()));
                 item["encrypted_content"] = json!("gAAAA");
@@ -489,9 +485,9 @@ impl Writer<'_> {
     fn calls(&mut self, calls: &[(String, bool)]) {
         for (id, _) in calls {
             let arguments = json!({"path": self.words().replace(HALF_PAIR, ""), "n": 7}).to_string();
-            let custom = self.dialect != Dialect::Messages && self.rarely(6, "custom call");
+            let custom = self.dialect != ApiFormat::Messages && self.rarely(6, "custom call");
             match self.dialect {
-                Dialect::Chat => {
+                ApiFormat::Chat => {
                     let last = self.items.len() - 1;
                     if calls.len() == 1 && self.rarely(12, "legacy call") {
                         self.items[last]["function_call"] = json!({"name": id, "arguments": arguments});
@@ -507,18 +503,21 @@ impl Writer<'_> {
                         None => self.items[last]["tool_calls"] = json!([call]),
                     }
                 }
-                Dialect::Messages => {
+                ApiFormat::Messages => {
                     let input: Value = serde_json::from_str(&arguments).unwrap();
                     let call = json!({"type": "tool_use", "id": id, "name": "read", "input": input});
                     if let Some(list) = self.items.last_mut().and_then(|m| m["content"].as_array_mut()) {
                         list.push(call);
                     }
                 }
-                Dialect::Responses if custom => {
-                    self.items.push(json!({"type": "custom_tool_call", "call_id": id, "name": "patch", "input": "*** a patch"}));
+                ApiFormat::Responses if custom => {
+                    self.items.push(
+                        json!({"type": "custom_tool_call", "call_id": id, "name": "patch", "input": "*** a patch"}),
+                    );
                 }
-                Dialect::Responses => {
-                    self.items.push(json!({"type": "function_call", "call_id": id, "name": "read", "arguments": arguments}));
+                ApiFormat::Responses => {
+                    self.items
+                        .push(json!({"type": "function_call", "call_id": id, "name": "read", "arguments": arguments}));
                 }
             }
         }
@@ -535,8 +534,8 @@ impl Writer<'_> {
             for _ in 0..copies {
                 let result = self.result(id);
                 match self.dialect {
-                    Dialect::Messages => blocks.push(result),
-                    Dialect::Chat | Dialect::Responses => self.items.push(result),
+                    ApiFormat::Messages => blocks.push(result),
+                    ApiFormat::Chat | ApiFormat::Responses => self.items.push(result),
                 }
             }
         }
@@ -562,15 +561,15 @@ impl Writer<'_> {
             output = Value::Array(parts);
         }
         match self.dialect {
-            Dialect::Chat => json!({"role": "tool", "tool_call_id": id, "content": output}),
-            Dialect::Messages => {
+            ApiFormat::Chat => json!({"role": "tool", "tool_call_id": id, "content": output}),
+            ApiFormat::Messages => {
                 let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": output});
                 if self.rarely(6, "failed result") {
                     block["is_error"] = json!(true);
                 }
                 block
             }
-            Dialect::Responses => json!({"type": "function_call_output", "call_id": id, "output": output}),
+            ApiFormat::Responses => json!({"type": "function_call_output", "call_id": id, "output": output}),
         }
     }
 
@@ -579,11 +578,7 @@ impl Writer<'_> {
         let item = match self.numbers.below(9) {
             0 if self.rarely(1, "orphan result") => {
                 let result = self.result("nobody");
-                if self.dialect == Dialect::Messages {
-                    json!({"role": "user", "content": [result]})
-                } else {
-                    result
-                }
+                if self.dialect == ApiFormat::Messages { json!({"role": "user", "content": [result]}) } else { result }
             }
             1 if self.rarely(1, "unknown role") => json!({"role": "exit", "content": "done"}),
             2 if self.rarely(1, "not an object") => json!(["stray", 1]),
@@ -635,29 +630,29 @@ impl Writer<'_> {
         } else {
             let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
             root["tools"] = match self.dialect {
-                Dialect::Chat => {
+                ApiFormat::Chat => {
                     json!([{"type": "function", "function": {"name": "read", "parameters": schema}}])
                 }
-                Dialect::Messages => json!([{"name": "read", "input_schema": schema}]),
-                Dialect::Responses => json!([{"type": "function", "name": "read", "parameters": schema}]),
+                ApiFormat::Messages => json!([{"name": "read", "input_schema": schema}]),
+                ApiFormat::Responses => json!([{"type": "function", "name": "read", "parameters": schema}]),
             };
         }
         match self.dialect {
-            Dialect::Chat => root["messages"] = Value::Array(items),
-            Dialect::Messages => {
+            ApiFormat::Chat => root["messages"] = Value::Array(items),
+            ApiFormat::Messages => {
                 if self.rarely(3, "system string") {
                     root["system"] = json!("You are careful.");
                 } else if self.rarely(3, "system list") {
-                    root["system"] = json!([{"type": "text", "text": "You are careful.", "cache_control": {"type": "ephemeral"}}]);
+                    root["system"] =
+                        json!([{"type": "text", "text": "You are careful.", "cache_control": {"type": "ephemeral"}}]);
                 }
                 root["messages"] = Value::Array(items);
             }
-            Dialect::Responses => {
+            ApiFormat::Responses => {
                 if self.rarely(3, "instructions") {
                     root["instructions"] = json!("You are careful.");
                 }
-                root["input"] =
-                    if self.rarely(12, "string input") { json!("just do it") } else { Value::Array(items) };
+                root["input"] = if self.rarely(12, "string input") { json!("just do it") } else { Value::Array(items) };
             }
         }
         root

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use longhaul_engine::policy::{Config, Policy};
-use longhaul_engine::transcript::{Block, Exchange, Status, Transcript, UnitKind};
-use longhaul_engine::{Dialect, models, wire};
+use longhaul_engine::transcript::{Block, CallStatus, ToolCall, Transcript, TurnKind};
+use longhaul_engine::{ApiFormat, models, wire};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -41,12 +41,12 @@ pub fn corpus() -> Vec<(String, String)> {
 }
 
 /// A body with its name and its dialect.
-pub type Body = (String, Dialect, String);
+pub type Body = (String, ApiFormat, String);
 
 /// The corpus bodies with the dialects that they are recognised as.
 pub fn real_bodies() -> Vec<Body> {
-    let dialect = |body: &str| wire::parse(None, body).unwrap().0.dialect;
-    corpus().into_iter().map(|(name, body)| (name, dialect(&body), body)).collect()
+    let api_format = |body: &str| wire::parse(None, body).unwrap().0.api_format;
+    corpus().into_iter().map(|(name, body)| (name, api_format(&body), body)).collect()
 }
 
 /// The same body, written in other ways: pretty-printed, with CRLF, with every non-ASCII character escaped, with its keys
@@ -63,12 +63,12 @@ pub fn written_differently(body: &str) -> Vec<(&'static str, String)> {
 }
 
 fn ascii_only(json: &str) -> String {
-    let mut units = [0; 2];
+    let mut turns = [0; 2];
     let escaped = json.chars().map(|c| {
         if c.is_ascii() {
             return c.to_string();
         }
-        c.encode_utf16(&mut units).iter().map(|u| format!("\\u{u:04x}")).collect()
+        c.encode_utf16(&mut turns).iter().map(|u| format!("\\u{u:04x}")).collect()
     });
     escaped.collect()
 }
@@ -76,44 +76,40 @@ fn ascii_only(json: &str) -> String {
 fn reversed(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(reversed).collect(),
-        Value::Object(fields) => {
-            Value::Object(fields.into_iter().rev().map(|(k, v)| (k, reversed(v))).collect())
-        }
+        Value::Object(fields) => Value::Object(fields.into_iter().rev().map(|(k, v)| (k, reversed(v))).collect()),
         other => other,
     }
 }
 
 /// A transcript as lines, without places in the body: two bodies that say the same have the same lines.
 pub fn sketch(transcript: &Transcript<'_>) -> Vec<String> {
-    let block = |b: &Block<'_>| {
-        format!("{} {}", kind(b), if is_json(b) { canonical(&b.text()) } else { b.text().into() })
-    };
-    let mut lines: Vec<String> =
-        transcript.preamble.iter().map(|b| format!("preamble {}", block(b))).collect();
+    let block =
+        |b: &Block<'_>| format!("{} {}", kind(b), if is_json(b) { canonical(&b.text()) } else { b.text().into() });
+    let mut lines: Vec<String> = transcript.preamble.iter().map(|b| format!("preamble {}", block(b))).collect();
     lines.sort();
-    for unit in &transcript.units {
-        match &unit.kind {
-            UnitKind::Prompt { by, blocks } => {
+    for turn in &transcript.turns {
+        match &turn.kind {
+            TurnKind::Prompt { speaker: by, blocks } => {
                 lines.push(format!("prompt {by:?}"));
                 lines.extend(blocks.iter().map(block));
             }
-            UnitKind::Step { reply, exchanges } => {
+            TurnKind::Assistant { reply, tool_calls: exchanges } => {
                 lines.push("step".into());
                 lines.extend(reply.iter().map(block));
-                for Exchange { tool, call, results, answers, status, failed } in exchanges {
+                for ToolCall { tool, call, results, result_elements: answers, status, failed } in exchanges {
                     lines.push(format!("exchange {tool} {} {failed:?} {}", name(*status), answers.len()));
                     lines.extend(call.iter().map(block));
                     lines.extend(results.iter().map(block));
                 }
             }
-            UnitKind::Checkpoint(b) => lines.push(format!("checkpoint {}", block(b))),
-            UnitKind::Opaque(b) => lines.push(format!("opaque {}", block(b))),
+            TurnKind::Checkpoint(b) => lines.push(format!("checkpoint {}", block(b))),
+            TurnKind::Opaque(b) => lines.push(format!("opaque {}", block(b))),
         }
     }
     lines
 }
 
-fn name(status: Status) -> String {
+fn name(status: CallStatus) -> String {
     format!("{status:?}")
 }
 
@@ -123,7 +119,7 @@ fn kind(block: &Block<'_>) -> String {
 }
 
 fn is_json(block: &Block<'_>) -> bool {
-    block.text.is_some_and(|t| t.form == longhaul_engine::transcript::Form::Json)
+    block.text.is_some_and(|t| t.encoding == longhaul_engine::transcript::TextEncoding::Json)
 }
 
 /// JSON without white space and with its keys sorted.
@@ -145,7 +141,7 @@ pub fn canonical(json: &str) -> String {
 /// The default policy for a model with such a window.
 pub fn policy(model: &str, window: usize) -> Policy {
     let stated = json!({"window": window, "input_limit": null});
-    let model = models::find(model).with(stated.as_object().unwrap()).unwrap();
+    let model = models::find(model).with_stated_facts(stated.as_object().unwrap()).unwrap();
     Policy::new(&Config::default(), &model).unwrap().0
 }
 

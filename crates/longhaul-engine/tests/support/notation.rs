@@ -127,8 +127,8 @@ impl Session {
             _ => By::Assistant,
         };
         if goes_on {
-            let unit = self.units.last_mut().unwrap_or_else(|| panic!("nothing to go on with: {line}"));
-            unit.parts.push(part);
+            let turn = self.units.last_mut().unwrap_or_else(|| panic!("nothing to go on with: {line}"));
+            turn.parts.push(part);
         } else {
             self.units.push(Unit { by, parts: vec![part] });
         }
@@ -137,7 +137,7 @@ impl Session {
     /// The names of the tools that are called, in order of first sight.
     pub fn tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for part in self.units.iter().flat_map(|unit| &unit.parts) {
+        for part in self.units.iter().flat_map(|turn| &turn.parts) {
             if let Part::Call { tool, .. } = part
                 && !names.contains(&tool.as_str())
             {
@@ -246,8 +246,7 @@ fn made_up(what: &str) -> String {
         for n in first..=last {
             let (minute, second) = (n / 60 % 60, n % 60);
             let took = n * 7 % 97;
-            let _ =
-                writeln!(out, "12:{minute:02}:{second:02} INFO worker {} took {took} ms for job {n}", n % 4);
+            let _ = writeln!(out, "12:{minute:02}:{second:02} INFO worker {} took {took} ms for job {n}", n % 4);
         }
     } else if let Some(rest) = what.strip_prefix("words ") {
         let (count, seed) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -282,8 +281,7 @@ const WORDS: &str = "the a of to and in that it is was for on with as at by from
 
 fn prose(out: &mut String, count: usize, seed: &str) {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
-    let mut numbers =
-        Numbers(seed.bytes().fold(count as u64, |hash, byte| hash.wrapping_mul(31) + u64::from(byte)));
+    let mut numbers = Numbers(seed.bytes().fold(count as u64, |hash, byte| hash.wrapping_mul(31) + u64::from(byte)));
     for n in 0..count {
         out.push_str(words[numbers.below(words.len())]);
         out.push_str(match n % 12 {

@@ -2,13 +2,13 @@
 
 use longhaul_engine::action::Actions;
 use longhaul_engine::models;
-use longhaul_engine::passes::{Change, Scope};
+use longhaul_engine::passes::{PassScope, ProposedChange};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::Transcript;
 
 pub fn policy(prune_characters: usize) -> Policy {
     let (mut policy, _) = Policy::new(&Config::default(), &models::find("gpt-5")).unwrap();
-    policy.prune_characters = prune_characters;
+    policy.prune_above_chars = prune_characters;
     policy
 }
 
@@ -16,17 +16,12 @@ pub fn policy(prune_characters: usize) -> Policy {
 pub fn changes(
     policy: &Policy,
     transcript: &Transcript<'_>,
-    keep: usize,
-    run: impl Fn(&Scope<'_, '_>) -> Vec<Change>,
-) -> Vec<Change> {
-    let actions = Actions::of(transcript);
-    let allowed = transcript.units.len().saturating_sub(keep);
-    let scope = Scope {
-        policy,
-        transcript,
-        actions: &actions,
-        may_change: &|unit| unit < allowed,
-        handle: &|_| None,
-    };
+    originals: usize,
+    run: impl Fn(&PassScope<'_, '_>) -> Vec<ProposedChange>,
+) -> Vec<ProposedChange> {
+    let actions = Actions::from_transcript(transcript);
+    let allowed = transcript.turns.len().saturating_sub(originals);
+    let scope =
+        PassScope { policy, transcript, actions: &actions, may_change: &|turn| turn < allowed, recall_id: &|_| None };
     run(&scope)
 }

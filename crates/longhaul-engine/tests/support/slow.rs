@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use longhaul_engine::known::Known;
-use longhaul_engine::plan::{Compressor, Engine, Wish};
-use longhaul_engine::redact::{Content, Redactor, Rules};
-use longhaul_engine::{Dialect, check, wire};
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::plan::{CompactOptions, Compressor, Engine, PlanInput};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
+use longhaul_engine::{ApiFormat, check, wire};
 use serde_json::{Value, json};
 
 use super::{Numbers, policy, processor_time};
@@ -20,8 +20,8 @@ const TABLES: [&str; 8] = [
     include_str!("../../src/evidence/words.toml"),
     include_str!("../../src/digest/words.toml"),
     include_str!("../../src/digest/commands.toml"),
-    include_str!("../../src/wire/spoken.toml"),
-    include_str!("../../src/hosted.toml"),
+    include_str!("../../src/wire/user_text.toml"),
+    include_str!("../../src/host_text.toml"),
     include_str!("../../src/cache/volatile.toml"),
     include_str!("../../src/tools.toml"),
 ];
@@ -65,8 +65,7 @@ pub fn tokens() -> Vec<String> {
 pub fn prefixes() -> Vec<String> {
     let shapes = TABLES[0].lines().filter_map(|line| line.split_once("shapes = [")?.1.split_once(']'));
     let strings = shapes.flat_map(|(shapes, _)| shapes.split('"').skip(1).step_by(2));
-    let mut prefixes: Vec<String> =
-        strings.filter_map(|shape| shape.split('{').next()).map(str::to_owned).collect();
+    let mut prefixes: Vec<String> = strings.filter_map(|shape| shape.split('{').next()).map(str::to_owned).collect();
     prefixes.retain(|prefix| prefix.len() >= 2);
     prefixes.sort();
     prefixes.dedup();
@@ -78,18 +77,17 @@ pub type Target = (&'static str, fn(&str));
 
 /// Everything of the engine that takes text which others wrote.
 pub const TARGETS: [Target; 8] = [
-    ("redact", |text| drop(Redactor::numbered(Rules::default()).redact(text, Content::Text))),
+    ("redact", |text| drop(Redactor::numbered(Rules::default()).redact(text, RedactionMode::Text))),
     ("redact JSON", |text| {
         let body = json!({"password": text, text: ["x"]}).to_string();
         drop(Redactor::numbered(Rules::default()).redact_json(&body));
     }),
     ("parse and check a body", |text| {
         let inner = text.replace(['"', '\\', '\n', '\r', '\t', '\u{1b}'], " ");
-        let body =
-            format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{inner}\",\"{inner}\":[{inner}");
+        let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{inner}\",\"{inner}\":[{inner}");
         for body in [text, &body] {
             drop(wire::parse(None, body));
-            drop(check::check(body, Dialect::Chat, &check::Target::of(Dialect::Chat)));
+            drop(check::check(body, ApiFormat::Chat, &check::Target::default_for(ApiFormat::Chat)));
         }
     }),
     ("compact a result", |text| compacted(call("bash", &json!({"command": "make"}), text))),
@@ -121,9 +119,14 @@ fn compacted(middle: Vec<Value>) {
     messages.extend(middle);
     messages.extend((0..30).map(|i| said(["assistant", "user"][i % 2], "Go on with the next of them.")));
     let body = json!({"model": "gpt-5", "messages": messages}).to_string();
-    let (transcript, _) = wire::parse(Dialect::Chat, &body).unwrap();
-    let wish = Wish { force: true, ..Wish::default() };
-    drop(Compressor.compact(&policy("gpt-5", 4_000), &wish, &mut Known::default(), &transcript));
+    let (transcript, _) = wire::parse(ApiFormat::Chat, &body).unwrap();
+    let options = CompactOptions { force: true, ..CompactOptions::default() };
+    drop(Compressor.compact(PlanInput {
+        policy: &policy("gpt-5", 4_000),
+        options: &options,
+        cache: &mut BlockCache::default(),
+        transcript: &transcript,
+    }));
 }
 
 /// A unit and what it costs, in nanoseconds a byte.
@@ -143,46 +146,46 @@ pub fn search(seed: u64, tries: usize, bytes: usize, run: &dyn Fn(&str)) -> Vec<
     let mut best: Vec<Slow> = Vec::new();
     for attempt in 0..tries {
         // A third of the tries begin anew; the others change one of the best.
-        let unit = match best.len() {
+        let turn = match best.len() {
             kept if kept > 2 && attempt % 3 != 0 => {
                 let parent = best[choices.below(kept)].tokens.clone();
                 changed(parent, &mut choices, tokens.len())
             }
             _ => (0..=choices.below(4)).map(|_| choices.below(tokens.len())).collect(),
         };
-        let text: String = unit.iter().map(|&token| tokens[token].as_str()).collect();
-        if best.iter().any(|known| known.unit == text) {
+        let text: String = turn.iter().map(|&token| tokens[token].as_str()).collect();
+        if best.iter().any(|cache| cache.unit == text) {
             continue;
         }
         let repeated = repeat(&text, bytes);
         let spent = spent(|| run(&repeated));
         let cost = spent.as_nanos() as f64 / repeated.len() as f64;
-        let place = best.partition_point(|known| known.cost > cost);
-        best.insert(place, Slow { unit: text, cost, tokens: unit });
+        let place = best.partition_point(|cache| cache.cost > cost);
+        best.insert(place, Slow { unit: text, cost, tokens: turn });
         best.truncate(12);
     }
     best
 }
 
-fn changed(mut unit: Vec<usize>, choices: &mut Numbers, count: usize) -> Vec<usize> {
-    let (at, token) = (choices.below(unit.len()), choices.below(count));
+fn changed(mut turn: Vec<usize>, choices: &mut Numbers, count: usize) -> Vec<usize> {
+    let (at, token) = (choices.below(turn.len()), choices.below(count));
     match choices.below(4) {
-        0 if unit.len() < MAX_TOKENS => unit.insert(at, token),
-        1 if unit.len() > 1 => {
-            unit.remove(at);
+        0 if turn.len() < MAX_TOKENS => turn.insert(at, token),
+        1 if turn.len() > 1 => {
+            turn.remove(at);
         }
         2 => {
-            let other = choices.below(unit.len());
-            unit.swap(at, other);
+            let other = choices.below(turn.len());
+            turn.swap(at, other);
         }
-        _ => unit[at] = token,
+        _ => turn[at] = token,
     }
-    unit
+    turn
 }
 
 /// A unit again and again, to about so many bytes.
-pub fn repeat(unit: &str, bytes: usize) -> String {
-    unit.repeat((bytes / unit.len()).max(1))
+pub fn repeat(turn: &str, bytes: usize) -> String {
+    turn.repeat((bytes / turn.len()).max(1))
 }
 
 /// The time that this thread had on a processor for it.

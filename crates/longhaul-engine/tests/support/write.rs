@@ -1,71 +1,71 @@
 //! A session as a request body, in each dialect.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Map, Value, json};
 
 use super::notation::{Answer, By, Part, Seal, Session, Unit};
 
 /// The body of a session whose tool definitions are those of `all`, of which it is the beginning.
-pub fn body(dialect: Dialect, model: &str, session: &Session, all: &Session) -> String {
+pub fn body(api_format: ApiFormat, model: &str, session: &Session, all: &Session) -> String {
     let mut body = Map::new();
     body.insert("model".into(), model.into());
     let sealed = |part: &Part| matches!(part, Part::Thought { seal: Seal::Sealed, .. });
     let mut messages = Vec::new();
-    match (dialect, &session.system) {
-        (Dialect::Chat, Some(system)) => messages.push(json!({"role": "system", "content": system})),
-        (Dialect::Messages, Some(system)) => drop(body.insert("system".into(), json!(system))),
-        (Dialect::Responses, Some(system)) => drop(body.insert("instructions".into(), json!(system))),
+    match (api_format, &session.system) {
+        (ApiFormat::Chat, Some(system)) => messages.push(json!({"role": "system", "content": system})),
+        (ApiFormat::Messages, Some(system)) => drop(body.insert("system".into(), json!(system))),
+        (ApiFormat::Responses, Some(system)) => drop(body.insert("instructions".into(), json!(system))),
         (_, None) => {}
     }
-    if dialect == Dialect::Messages {
+    if api_format == ApiFormat::Messages {
         body.insert("max_tokens".into(), 8192.into());
-        if all.units.iter().flat_map(|unit| &unit.parts).any(sealed) {
+        if all.units.iter().flat_map(|turn| &turn.parts).any(sealed) {
             body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": 2048}));
         }
     }
-    let tools = tools(dialect, all);
+    let tools = tools(api_format, all);
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
-    append(dialect, &mut messages, &session.units, 0);
-    body.insert(key(dialect).into(), messages.into());
+    append(api_format, &mut messages, &session.units, 0);
+    body.insert(key(api_format).into(), messages.into());
     Value::Object(body).to_string()
 }
 
 /// The body with further units at its end, the first of which has this number.
-pub fn grown(dialect: Dialect, body: &str, units: &[Unit], first: usize) -> String {
+pub fn grown(api_format: ApiFormat, body: &str, turns: &[Unit], first: usize) -> String {
     let mut body: Value = serde_json::from_str(body).unwrap();
-    let messages = body[key(dialect)].as_array_mut().unwrap();
-    append(dialect, messages, units, first);
+    let messages = body[key(api_format)].as_array_mut().unwrap();
+    append(api_format, messages, turns, first);
     body.to_string()
 }
 
-fn key(dialect: Dialect) -> &'static str {
-    if dialect == Dialect::Responses { "input" } else { "messages" }
+fn key(api_format: ApiFormat) -> &'static str {
+    if api_format == ApiFormat::Responses { "input" } else { "messages" }
 }
 
-fn append(dialect: Dialect, messages: &mut Vec<Value>, units: &[Unit], first: usize) {
-    for (number, unit) in (first..).zip(units) {
-        match dialect {
-            Dialect::Chat => chat(messages, unit, number),
-            Dialect::Messages => anthropic(messages, unit, number),
-            Dialect::Responses => responses(messages, unit, number),
+fn append(api_format: ApiFormat, messages: &mut Vec<Value>, turns: &[Unit], first: usize) {
+    for (number, turn) in (first..).zip(turns) {
+        match api_format {
+            ApiFormat::Chat => chat(messages, turn, number),
+            ApiFormat::Messages => anthropic(messages, turn, number),
+            ApiFormat::Responses => responses(messages, turn, number),
         }
     }
 }
 
-fn tools(dialect: Dialect, session: &Session) -> Vec<Value> {
+fn tools(api_format: ApiFormat, session: &Session) -> Vec<Value> {
     let further = (1..=session.further_tools).map(|n| format!("further_tool_{n}"));
     let names = session.tools().into_iter().map(str::to_owned).chain(further);
     let definition = |name: String| {
         let about = format!("{name}: does what its name says, for the arguments that it is given");
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-        match dialect {
-            Dialect::Chat => {
+        match api_format {
+            ApiFormat::Chat => {
                 json!({"type": "function", "function": {"name": name, "description": about, "parameters": schema}})
             }
-            Dialect::Messages => json!({"name": name, "description": about, "input_schema": schema}),
-            Dialect::Responses => {
+            ApiFormat::Messages => json!({"name": name, "description": about, "input_schema": schema}),
+            ApiFormat::Responses => {
                 json!({"type": "function", "name": name, "description": about, "parameters": schema})
             }
         }
@@ -104,7 +104,7 @@ fn picture(width: u32, height: u32) -> String {
     bytes.chunks_exact(3).flat_map(of_three).collect()
 }
 
-fn chat(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
+fn chat(messages: &mut Vec<Value>, turn: &Unit, number: usize) {
     let block = |part: &Part| match part {
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Image { width, height } => {
@@ -113,13 +113,13 @@ fn chat(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
         }
         other => panic!("{other:?} is no part of a chat message"),
     };
-    if unit.by == By::User {
-        return messages.push(json!({"role": "user", "content": content(&unit.parts, block)}));
+    if turn.by == By::User {
+        return messages.push(json!({"role": "user", "content": content(&turn.parts, block)}));
     }
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
     let (mut calls, mut results) = (Vec::new(), Vec::new());
-    for (n, part) in unit.parts.iter().enumerate() {
+    for (n, part) in turn.parts.iter().enumerate() {
         match part {
             Part::Text(text) => drop(message.insert("content".into(), json!(text))),
             Part::Thought { text, seal: Seal::Plain } => {
@@ -131,17 +131,14 @@ fn chat(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
             }
             Part::Call { tool, arguments, answer } => {
                 let id = id(number, n);
-                calls.push(
-                    json!({"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}),
-                );
+                calls.push(json!({"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}));
                 results.extend(
-                    answer
-                        .as_ref()
-                        .map(|a| json!({"role": "tool", "tool_call_id": id, "content": answered(a, block)})),
+                    answer.as_ref().map(|a| json!({"role": "tool", "tool_call_id": id, "content": answered(a, block)})),
                 );
             }
             Part::Orphan(answer) => {
-                return messages.push(json!({"role": "tool", "tool_call_id": id(number, n), "content": answered(answer, block)}));
+                return messages
+                    .push(json!({"role": "tool", "tool_call_id": id(number, n), "content": answered(answer, block)}));
             }
             Part::Image { .. } => panic!("a reply has no pictures"),
         }
@@ -154,7 +151,7 @@ fn chat(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
     messages.extend(results);
 }
 
-fn anthropic(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
+fn anthropic(messages: &mut Vec<Value>, turn: &Unit, number: usize) {
     let block = |part: &Part| match part {
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Image { width, height } => {
@@ -162,21 +159,20 @@ fn anthropic(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
         }
         other => panic!("{other:?} is no part of a user message"),
     };
-    if unit.by == By::User {
+    if turn.by == By::User {
         // What is said right after results stands in their message, as most clients send it.
         if let Some(Value::Array(results)) = messages.last_mut().map(|last| &mut last["content"])
             && results.iter().all(|block| block["type"] == "tool_result")
         {
-            return results.extend(unit.parts.iter().map(block));
+            return results.extend(turn.parts.iter().map(block));
         }
-        return messages.push(json!({"role": "user", "content": content(&unit.parts, block)}));
+        return messages.push(json!({"role": "user", "content": content(&turn.parts, block)}));
     }
     let (mut said, mut results) = (Vec::new(), Vec::new());
-    for (n, part) in unit.parts.iter().enumerate() {
+    for (n, part) in turn.parts.iter().enumerate() {
         let id = id(number, n);
         let mut result = |answer: &Answer| {
-            let mut result =
-                json!({"type": "tool_result", "tool_use_id": id, "content": answered(answer, block)});
+            let mut result = json!({"type": "tool_result", "tool_use_id": id, "content": answered(answer, block)});
             if answer.failed {
                 result["is_error"] = true.into();
             }
@@ -185,9 +181,7 @@ fn anthropic(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
         match part {
             Part::Text(text) => said.push(json!({"type": "text", "text": text})),
             Part::Thought { text, seal: Seal::Sealed } => {
-                said.push(
-                    json!({"type": "thinking", "thinking": text, "signature": format!("c2ln{number}")}),
-                );
+                said.push(json!({"type": "thinking", "thinking": text, "signature": format!("c2ln{number}")}));
             }
             Part::Thought { seal: Seal::Plain, .. } => {
                 panic!("thinking without a signature is not valid in messages")
@@ -211,7 +205,7 @@ fn anthropic(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
     }
 }
 
-fn responses(items: &mut Vec<Value>, unit: &Unit, number: usize) {
+fn responses(items: &mut Vec<Value>, turn: &Unit, number: usize) {
     let block = |part: &Part| match part {
         Part::Text(text) => json!({"type": "input_text", "text": text}),
         Part::Image { width, height } => {
@@ -219,16 +213,16 @@ fn responses(items: &mut Vec<Value>, unit: &Unit, number: usize) {
         }
         other => panic!("{other:?} is no part of an input message"),
     };
-    if unit.by == By::User {
-        return items
-            .push(json!({"type": "message", "role": "user", "content": content(&unit.parts, block)}));
+    if turn.by == By::User {
+        return items.push(json!({"type": "message", "role": "user", "content": content(&turn.parts, block)}));
     }
     let mut results = Vec::new();
     // What stands behind sealed reasoning is tied to it by its own id.
-    let sealed = unit.parts.iter().any(|part| matches!(part, Part::Thought { seal: Seal::Sealed, .. }));
-    for (n, part) in unit.parts.iter().enumerate() {
+    let sealed = turn.parts.iter().any(|part| matches!(part, Part::Thought { seal: Seal::Sealed, .. }));
+    for (n, part) in turn.parts.iter().enumerate() {
         let id = id(number, n);
-        let result = |answer: &Answer| json!({"type": "function_call_output", "call_id": id, "output": answered(answer, block)});
+        let result =
+            |answer: &Answer| json!({"type": "function_call_output", "call_id": id, "output": answered(answer, block)});
         let mut item = match part {
             Part::Text(text) => {
                 json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})

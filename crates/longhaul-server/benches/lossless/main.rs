@@ -16,18 +16,18 @@ mod tenths;
 mod values;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use longhaul_engine::Timestamp;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::config::{Config, ModelOverride};
-use longhaul_engine::identity::Chains;
-use longhaul_engine::known::Known;
+use longhaul_engine::keyed_hash::HashChainCache;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::{Tokens, wire};
-use longhaul_server::agents::Moment;
-use longhaul_server::recall::Reach;
-use longhaul_server::session::{Action, Incoming, Session, Settings};
-use longhaul_server::store::{Place, Store, Sync, Tenant};
+use longhaul_server::recall::RecallScope;
+use longhaul_server::session::{IncomingRequest, LiveSession, RequestAction, SessionSettings};
+use longhaul_server::store::{Durability, Store, StoreLocation, Tenant};
+use parking_lot::Mutex;
 use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -86,18 +86,18 @@ async fn measure(arguments: &Arguments) {
     let replay = Replay::read(&arguments.folder.join("session.json"), arguments.tokens);
     let needs = values::read(&arguments.folder.join("needs.jsonl"));
     let file = std::env::temp_dir().join(format!("longhaul-lossless-{}.db", std::process::id()));
-    let store = Store::open(&Place::File(file.clone()), Sync::Normal).await.unwrap();
-    let tenant = store.tenant("bench").await.unwrap();
-    let session = Session::new(settings(arguments, &replay)).with_store(store.clone(), tenant.clone());
+    let store = Store::open(&StoreLocation::File(file.clone()), Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("bench").await.unwrap();
+    let session = LiveSession::new(settings(arguments, &replay)).with_store(store.clone(), tenant.clone());
     let mut run = Run {
-        known: Known::with_room(4_000),
+        known: BlockCache::with_capacity(4_000),
         arguments,
         replay: &replay,
         needs: &needs,
         session,
         store,
         tenant,
-        seen: [Mutex::new(Chains::default())],
+        seen: [Mutex::new(HashChainCache::default())],
         turns: Vec::new(),
         faults: Vec::new(),
         open: Vec::new(),
@@ -113,12 +113,12 @@ async fn measure(arguments: &Arguments) {
     }
 }
 
-fn settings(arguments: &Arguments, replay: &Replay) -> Settings {
+fn settings(arguments: &Arguments, replay: &Replay) -> SessionSettings {
     let mut config = Config::default();
     config.context.engine = serde_json::from_value(arguments.engine.clone().into()).unwrap();
     let stated = ModelOverride { context_length: Some(Tokens(arguments.window)), ..ModelOverride::default() };
     config.models.insert(replay.model.name.clone(), stated);
-    Settings { config, ..Settings::default() }
+    SessionSettings { config, ..SessionSettings::default() }
 }
 
 /// All that a body says.
@@ -136,11 +136,11 @@ struct Run<'r> {
     arguments: &'r Arguments,
     replay: &'r Replay,
     needs: &'r [values::Need],
-    session: Session,
+    session: LiveSession,
     store: Store,
     tenant: Tenant,
-    seen: [Mutex<Chains>; 1],
-    known: Known,
+    seen: [Mutex<HashChainCache>; 1],
+    known: BlockCache,
     turns: Vec<Turned>,
     /// What was too large, or broke a rule.
     faults: Vec<String>,
@@ -156,7 +156,7 @@ impl Run<'_> {
         for (turn, place) in (0i64..).zip(self.replay.replies()) {
             self.replay.add(&mut body, length..place);
             length = place;
-            let now = Moment(1_780_000_000_000 + turn * PACE);
+            let now = Timestamp(1_780_000_000_000 + turn * PACE);
             let (sent, turned) = self.turn(&body, now).await;
             if self.arguments.asks {
                 self.ask(place, &sent, turned.compacted).await;
@@ -170,25 +170,25 @@ impl Run<'_> {
     }
 
     /// One request, as the gateway takes it.
-    async fn turn(&mut self, body: &str, now: Moment) -> (String, Turned) {
+    async fn turn(&mut self, body: &str, now: Timestamp) -> (String, Turned) {
         HEAP.reset_peak_usage();
         let start = cpu();
-        let incoming = Incoming::read_within(DIALECT, body, (&self.tenant, b""), &self.seen).unwrap();
+        let incoming = IncomingRequest::parse_within(DIALECT, body, (&self.tenant, b""), &self.seen).unwrap();
         let read = cpu();
-        let turn = self.session.before_read(&incoming, now, &mut |_, _, _| None).await;
+        let turn = self.session.prepare_parsed(&incoming, now, &mut |_, _, _| None).await;
         let decided = cpu();
-        let mut lines = turn.said.clone();
-        lines.extend(self.session.write().await);
+        let mut lines = turn.notices.clone();
+        lines.extend(self.session.save_pending().await);
         let written = cpu();
         drop(incoming);
         let peak = HEAP.peak_usage();
-        let compacted = turn.action == Action::Compacted;
+        let compacted = turn.action == RequestAction::Compacted;
         let checkpoint = turn.report.as_ref().and_then(|report| report.checkpoint.as_ref());
         let checkpoint = checkpoint.map_or(0, |checkpoint| checkpoint.tokens.number());
         let sent = turn.body.into_owned();
         let tokens = self.replay.count(&mut self.known, &sent);
         let usage = Usage { input: Some(Tokens(tokens)), output: Some(Tokens(100)), ..Usage::default() };
-        self.session.after(&usage).await;
+        self.session.record_reply(&usage).await;
         let broken = self.replay.broken(&sent);
         if tokens > self.arguments.window || !broken.is_empty() {
             self.faults.push(format!("turn {}: {tokens} tokens {broken:?} {lines:?}", self.turns.len()));
@@ -220,15 +220,15 @@ impl Run<'_> {
             return;
         }
         let name = self.session.name().unwrap();
-        let session = self.store.session(&self.tenant, &name).await.unwrap();
-        let reach = Reach { store: self.store.clone(), tenant: self.tenant.clone(), session };
+        let session = self.store.session_by_name(&self.tenant, &name).await.unwrap();
+        let reach = RecallScope { store: self.store.clone(), tenant: self.tenant.clone(), session };
         let said = said(sent);
         if is_cut {
             let needs = values::across(self.needs, place, self.replay.len());
             let answers = values::ask(&reach, &said, needs).await;
-            let mut tally = Tally::default();
-            tally.extend(answers);
-            self.at_cuts.push((CUTS[self.at_cuts.len()], tally));
+            let mut metrics = Tally::default();
+            metrics.extend(answers);
+            self.at_cuts.push((CUTS[self.at_cuts.len()], metrics));
         }
         if compacted {
             let before = std::mem::take(&mut self.open).into_iter().filter(|answer| answer.at < place);
@@ -244,7 +244,7 @@ impl Run<'_> {
     fn tell(&self) {
         let mut whole = self.replay.begin();
         self.replay.add(&mut whole, 0..self.replay.replies().last().copied().unwrap_or(0));
-        let (tokens, bytes) = (self.replay.count(&mut Known::default(), &whole), whole.len());
+        let (tokens, bytes) = (self.replay.count(&mut BlockCache::default(), &whole), whole.len());
         let compactions: Vec<&Turned> = self.turns.iter().filter(|turn| turn.compacted).collect();
         println!(
             "engine {}, {}; the last of {} requests has {tokens} tokens, {bytes} bytes and breaks {:?}",
@@ -263,8 +263,8 @@ impl Run<'_> {
         self.faults.iter().take(20).for_each(|fault| println!("  {fault}"));
         if self.arguments.asks {
             println!("at each compaction, up to the next  {}", self.at_compactions.line());
-            for (cut, tally) in &self.at_cuts {
-                println!("at {:2.0} % of it, over all the rest    {}", 100.0 * cut, tally.line());
+            for (cut, metrics) in &self.at_cuts {
+                println!("at {:2.0} % of it, over all the rest    {}", 100.0 * cut, metrics.line());
             }
         }
         tenths::tell(&self.turns);

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Target, check};
-use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::{ApiFormat, wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -61,7 +61,7 @@ pub(crate) struct Replay {
 
 /// The end of a body whose messages stand last.
 const CLOSING: &str = "]}";
-pub(crate) const DIALECT: Dialect = Dialect::Chat;
+pub(crate) const DIALECT: ApiFormat = ApiFormat::Chat;
 
 impl Replay {
     /// The first messages of a session in a file, up to so many tokens.
@@ -81,24 +81,24 @@ impl Replay {
     }
 
     fn weigh(&mut self, most: u64) {
-        let mut known = Known::default();
-        let around = self.count(&mut known, &[&self.opening, CLOSING].concat());
+        let mut cache = BlockCache::default();
+        let around = self.count(&mut cache, &[&self.opening, CLOSING].concat());
         let mut sum = around;
         for message in &self.messages {
             self.tokens.push(sum);
             if sum >= most {
                 break;
             }
-            sum += self.count(&mut known, &[&self.opening, message.as_str(), CLOSING].concat()) - around;
+            sum += self.count(&mut cache, &[&self.opening, message.as_str(), CLOSING].concat()) - around;
         }
         self.messages.truncate(self.tokens.len());
         self.tokens.push(sum);
     }
 
     /// The tokens of a body.
-    pub(crate) fn count(&self, known: &mut Known, body: &str) -> u64 {
+    pub(crate) fn count(&self, cache: &mut BlockCache, body: &str) -> u64 {
         let (transcript, _) = wire::parse(DIALECT, body).unwrap();
-        Meter::of(&self.model).parts(known, &transcript).total().number()
+        Meter::for_model(&self.model).breakdown(cache, &transcript).total().number()
     }
 
     /// The tokens of a text.
@@ -116,9 +116,8 @@ impl Replay {
 
     /// The places of the replies: before each of them a request was sent.
     pub(crate) fn replies(&self) -> Vec<usize> {
-        let is_reply = |message: &str| {
-            serde_json::from_str::<Message>(message).is_ok_and(|message| message.role == "assistant")
-        };
+        let is_reply =
+            |message: &str| serde_json::from_str::<Message>(message).is_ok_and(|message| message.role == "assistant");
         (1..self.messages.len()).filter(|at| is_reply(&self.messages[*at])).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use longhaul_server::recall::{Reach, Tool};
+use longhaul_server::recall::{RecallScope, RecallTool};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ pub(crate) struct Answered {
 }
 
 /// Looks for each value in what is sent, and asks for those that are not in it.
-pub(crate) async fn ask(reach: &Reach, said: &str, needs: Vec<&Need>) -> Vec<Answered> {
+pub(crate) async fn ask(reach: &RecallScope, said: &str, needs: Vec<&Need>) -> Vec<Answered> {
     let mut answers = Vec::with_capacity(needs.len());
     for need in needs {
         let held = if said.contains(&need.value) { Held::InContext } else { search(reach, need).await };
@@ -63,11 +63,11 @@ pub(crate) async fn ask(reach: &Reach, said: &str, needs: Vec<&Need>) -> Vec<Ans
     answers
 }
 
-async fn search(reach: &Reach, need: &Need) -> Held {
-    let answer = reach.answer(Tool::Search, &json!({"query": need.query})).await;
-    let Reach { store, tenant, session } = reach;
-    for handle in named(&answer.text) {
-        if held::holds(store, tenant, session, handle, &need.value).await {
+async fn search(reach: &RecallScope, need: &Need) -> Held {
+    let answer = reach.call(RecallTool::Search, &json!({"query": need.query})).await;
+    let RecallScope { store, tenant, session } = reach;
+    for recall_id in named(&answer.text) {
+        if held::holds(store, tenant, session, recall_id, &need.value).await {
             return Held::Found { shown: answer.text.contains(&need.value) };
         }
     }
@@ -77,14 +77,14 @@ async fn search(reach: &Reach, need: &Need) -> Held {
 /// The handles that an answer names, of its hits and of what stands beside them.
 fn named(answer: &str) -> Vec<&str> {
     let is_hit = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
-    let mut handles = Vec::new();
+    let mut recall_ids = Vec::new();
     for line in answer.lines().filter(is_hit) {
-        handles.extend(line.split_once(". ").and_then(|(_, rest)| rest.split(':').next()));
-        let beside = line.split_once("; same step: ").map_or("", |(_, beside)| beside);
+        recall_ids.extend(line.split_once(". ").and_then(|(_, rest)| rest.split(':').next()));
+        let beside = line.split_once("; same turn: ").map_or("", |(_, beside)| beside);
         let beside = beside.split(", ").map(|block| block.split(" and ").next().unwrap_or_default());
-        handles.extend(beside.filter_map(|block| block.rsplit(' ').next()).filter(|word| !word.is_empty()));
+        recall_ids.extend(beside.filter_map(|block| block.rsplit(' ').next()).filter(|word| !word.is_empty()));
     }
-    handles
+    recall_ids
 }
 
 /// How many values there were, and where: of all, and of those of the same task.

@@ -64,11 +64,7 @@ impl Bench {
             Target { name: NGINX[0], address: self.nginx.default, id: nginx },
             Target { name: NGINX[1], address: self.nginx.unbuffered, id: nginx },
         ];
-        targets.extend(gateway.map(|server| Target {
-            name: GATEWAY,
-            address: server.address,
-            id: server.id,
-        }));
+        targets.extend(gateway.map(|server| Target { name: GATEWAY, address: server.address, id: server.id }));
         targets
     }
 

@@ -39,8 +39,7 @@ use crate::record::Record;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const OPTIONS: [&str; 7] =
-    ["--program", "--gateway", "--process", "--rounds", "--record", "--date", "--commit"];
+const OPTIONS: [&str; 7] = ["--program", "--gateway", "--process", "--rounds", "--record", "--date", "--commit"];
 const SECTIONS: [&str; 4] = ["small", "long", "streams", "length"];
 
 #[tokio::main(flavor = "current_thread")]
@@ -133,7 +132,8 @@ impl Typed {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
-        let said = json!({"date": self.option("--date"), "commit": self.option("--commit"), "cores": cores, "load": load});
+        let said =
+            json!({"date": self.option("--date"), "commit": self.option("--commit"), "cores": cores, "load": load});
         said.as_object().cloned().unwrap_or_default()
     }
 }

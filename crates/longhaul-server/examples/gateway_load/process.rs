@@ -82,9 +82,7 @@ pub(crate) enum Family {
 pub(crate) fn cpu(id: u32, family: Family) -> Duration {
     let children = match family {
         Family::Itself => String::new(),
-        Family::WithChildren => {
-            fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default()
-        }
+        Family::WithChildren => fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default(),
     };
     let ticks = ticks(&id.to_string()) + children.split_whitespace().map(ticks).sum::<u64>();
     Duration::from_secs_f64(ticks as f64 / TICKS_A_SECOND)
@@ -109,8 +107,7 @@ pub(crate) fn memory(id: u32) -> Memory {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find(|line| line.starts_with(name));
-        let number =
-            line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kb| kb.parse::<f64>().ok());
+        let number = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kb| kb.parse::<f64>().ok());
         number.unwrap_or(0.0) * 1024.0 / 1e6
     };
     Memory { now: field("VmRSS:"), peak: field("VmHWM:") }

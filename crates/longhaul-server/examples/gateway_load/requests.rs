@@ -50,7 +50,7 @@ pub(crate) async fn measure(bench: &Bench, size: Size) -> Outcome<()> {
     let same = rounds(bench, &targets, size, Course::Same, 100, Pace::Closed).await?;
     throughput(bench, size, Course::Same, &same)?;
     let slowest = growing.get(GATEWAY).or(growing.get(NGINX[0]));
-    let half = slowest.map_or(0.0, |tally| median(&tally.rates)) / 2.0;
+    let half = slowest.map_or(0.0, |metrics| median(&metrics.rates)) / 2.0;
     let open = rounds(bench, &targets, size, Course::Growing, 200, Pace::Open(half)).await?;
     latency(bench, size, half, &open)
 }
@@ -78,19 +78,16 @@ async fn rounds(
 fn throughput(bench: &Bench, size: Size, course: Course, tallies: &Tallies) -> Outcome<()> {
     let (size_name, course_name) = (size.name(), course.name());
     heading(&format!("requests a second, {size_name} bodies, {course_name}"));
-    for (target, tally) in tallies {
-        let rate = median(&tally.rates);
-        let (between, upstream, load) = (
-            tally.cpu(|spent| spent.between),
-            tally.cpu(|spent| spent.upstream),
-            tally.cpu(|spent| spent.load),
-        );
+    for (target, metrics) in tallies {
+        let rate = median(&metrics.rates);
+        let (between, upstream, load) =
+            (metrics.cpu(|spent| spent.between), metrics.cpu(|spent| spent.upstream), metrics.cpu(|spent| spent.load));
         let fields = json!({"what": "throughput", "bodies": size_name, "course": course_name, "target": target,
             "requests_per_second": rounded(rate), "cpu_us": {"between": rounded(between),
-            "upstream": rounded(upstream), "load": rounded(load)}, "actions": tally.ran.actions});
+            "upstream": rounded(upstream), "load": rounded(load)}, "actions": metrics.ran.actions});
         let words = format!(
             "{target:<17} {rate:>7.0}/s   CPU a request: {between:>6.0} µs, upstream {upstream:>4.0}, load {load:>4.0}   {}",
-            actions(&tally.ran)
+            actions(&metrics.ran)
         );
         bench.record.row(&fields, &words)?;
     }
@@ -123,8 +120,8 @@ fn latency(bench: &Bench, size: Size, rate: f64, tallies: &Tallies) -> Outcome<(
     heading(&format!("time a request at {rate:.0} requests a second, {size_name} bodies, growing"));
     let Some(direct) = tallies.get(DIRECT) else { return Ok(()) };
     let [base_median, base_p99] = [0.5, 0.99].map(|share| millis(direct.ran.quantile(share)));
-    for (target, tally) in tallies {
-        let [median, p99] = [0.5, 0.99].map(|share| millis(tally.ran.quantile(share)));
+    for (target, metrics) in tallies {
+        let [median, p99] = [0.5, 0.99].map(|share| millis(metrics.ran.quantile(share)));
         let fields = json!({"what": "latency", "bodies": size_name, "target": target,
             "requests_per_second": rounded(rate), "median_ms": rounded(median), "p99_ms": rounded(p99),
             "added_median_ms": rounded(median - base_median), "added_p99_ms": rounded(p99 - base_p99)});
@@ -132,7 +129,7 @@ fn latency(bench: &Bench, size: Size, rate: f64, tallies: &Tallies) -> Outcome<(
             "{target:<17} median {median:>6.2} ms (added {:>6.2})   P99 {p99:>6.2} ms (added {:>6.2})   {}",
             median - base_median,
             p99 - base_p99,
-            actions(&tally.ran)
+            actions(&metrics.ran)
         );
         bench.record.row(&fields, &words)?;
         if *target == GATEWAY {

@@ -76,10 +76,7 @@ impl Draft {
     /// An answer, and what the user says to it.
     pub(crate) fn talk(&mut self) {
         let (answer, question) = (self.dice.sentence(), self.dice.sentence());
-        self.add(
-            &json!({"role": "assistant", "content": answer}),
-            &json!({"role": "user", "content": question}),
-        );
+        self.add(&json!({"role": "assistant", "content": answer}), &json!({"role": "user", "content": question}));
     }
 
     /// A tool call, and its result of so many lines.
@@ -91,10 +88,7 @@ impl Draft {
         let said = json!({"type": "text", "text": dice.sentence()});
         let call = json!({"type": "tool_use", "id": id, "name": tool, "input": input});
         let result = json!({"type": "tool_result", "tool_use_id": id, "content": dice.output(lines)});
-        self.add(
-            &json!({"role": "assistant", "content": [said, call]}),
-            &json!({"role": "user", "content": [result]}),
-        );
+        self.add(&json!({"role": "assistant", "content": [said, call]}), &json!({"role": "user", "content": [result]}));
     }
 
     /// A step of an ordinary size: some 3.5 KB with its result.

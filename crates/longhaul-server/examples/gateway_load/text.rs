@@ -4,17 +4,15 @@
 use std::fmt::Write;
 
 const NOUNS: [&str; 32] = [
-    "parser", "session", "ledger", "router", "window", "epoch", "buffer", "cursor", "header", "stream",
-    "record", "schema", "token", "branch", "bucket", "worker", "socket", "config", "digest", "tenant",
-    "replay", "marker", "budget", "handle", "column", "vector", "filter", "writer", "signal", "thread",
-    "module", "margin",
+    "parser", "session", "ledger", "router", "window", "epoch", "buffer", "cursor", "header", "stream", "record",
+    "schema", "token", "branch", "bucket", "worker", "socket", "config", "digest", "tenant", "replay", "marker",
+    "budget", "handle", "column", "vector", "filter", "writer", "signal", "thread", "module", "margin",
 ];
 const VERBS: [&str; 16] = [
-    "reads", "keeps", "drops", "merges", "splits", "counts", "writes", "checks", "loads", "folds", "sends",
-    "finds", "opens", "closes", "moves", "names",
+    "reads", "keeps", "drops", "merges", "splits", "counts", "writes", "checks", "loads", "folds", "sends", "finds",
+    "opens", "closes", "moves", "names",
 ];
-const FOLDERS: [&str; 8] =
-    ["src", "tests", "src/store", "src/wire", "crates/core/src", "benches", "lib", "app/models"];
+const FOLDERS: [&str; 8] = ["src", "tests", "src/store", "src/wire", "crates/core/src", "benches", "lib", "app/models"];
 
 /// A source of numbers that depends on its seed alone (`SplitMix64`).
 pub(crate) struct Dice(u64);

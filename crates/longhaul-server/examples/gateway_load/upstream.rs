@@ -83,8 +83,7 @@ impl Reply {
             r#"{{"type":"message_start","message":{{"id":"msg_1","type":"message","role":"assistant","model":"{MODEL}","content":[],"stop_reason":null,"stop_sequence":null,"usage":{usage}}}}}"#
         );
         let block = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
-        let opening =
-            format!("event: message_start\ndata: {message}\n\nevent: content_block_start\ndata: {block}\n\n");
+        let opening = format!("event: message_start\ndata: {message}\n\nevent: content_block_start\ndata: {block}\n\n");
         Self::Ticking { opening: Some(opening.into()), clock: interval(Duration::from_secs(1)) }
     }
 }
@@ -93,17 +92,12 @@ impl Body for Reply {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
             Self::Ticking { opening, clock } => match opening.take() {
                 Some(opening) => Poll::Ready(Some(Ok(Frame::data(opening)))),
-                None => clock
-                    .poll_tick(context)
-                    .map(|_| Some(Ok(Frame::data(Bytes::from_static(TICK.as_bytes()))))),
+                None => clock.poll_tick(context).map(|_| Some(Ok(Frame::data(Bytes::from_static(TICK.as_bytes()))))),
             },
         }
     }

@@ -1,31 +1,34 @@
-//! What a person types for us and not for the model: `/compress …`, `/context`, `/undo`, `/recall …`, or the same behind the word
-//! `longhaul`, for agents that keep every slash to themselves.
+//! Commands that a person types for the gateway: `/compress …`, `/context`, `/undo`, `/recall …`, or the same
+//! after the word `longhaul`, for agents that handle every slash themselves.
 //!
-//! A command is a whole message: all that a person typed, apart from what known hosts wrap around it.
+//! A command is a whole message: all that a person typed, apart from text that known host programs wrap
+//! around it.
 //!
-//! A client keeps what was typed and what we answered in its history, and sends both again with every request. They are taken out of
-//! each of them before anything else looks at it, so that neither the model nor the session ever sees them.
+//! A client keeps commands and our replies in its history and sends both again with every request. They are
+//! removed from a request before the session reads it, so neither the model nor the session sees them. A
+//! bypassed request keeps them, and an older command that we did not answer stays.
 
 use std::sync::{Arc, LazyLock};
 
 use axum::response::Response;
-use longhaul_engine::transcript::{BlockKind, Unit, UnitKind};
-use longhaul_engine::{Dialect, Edit, Rewrite, Stop, wire};
+use longhaul_engine::transcript::{BlockKind, Turn, TurnKind};
+use longhaul_engine::{ApiFormat, CancelFlag, Edit, Rewrite, wire};
 use memchr::memmem;
 
 use super::Gateway;
-use super::prepare::Job;
-use super::speech::{self, Form};
-use crate::session::{self, Context, Incoming, Sizes, UNDO_HOLDS};
-use crate::store::{Moved, Scope, StoreError, Tenant};
+use super::own_replies::{self, ReplyForm};
+use super::prepare::RequestJob;
+use crate::pages::pluralize;
+use crate::session::{self, CompressRequest, IncomingRequest, RequestSizes, SessionCommand, UNDO_PROMISE, WindowUsage};
+use crate::store::{HeadMove, SearchScope, StoreError, Tenant};
 
-/// How each answer of ours begins: by it we know it again.
-const SIGN: &str = "[longhaul] ";
-/// The name by which commands can be typed without a slash.
-const NAME: &str = "longhaul";
-/// The commands.
-const WORDS: [&str; 4] = ["compress", "context", "undo", "recall"];
-/// Tags in which hosts speak beside a person's words, or say how those were entered.
+/// The prefix of every reply of ours, by which we recognize it in the history.
+const REPLY_PREFIX: &str = "[longhaul] ";
+/// The word that introduces a command without a slash.
+const COMMAND_PREFIX: &str = "longhaul";
+/// The words that name the commands.
+const COMMAND_WORDS: [&str; 4] = ["compress", "context", "undo", "recall"];
+/// The tags in which host programs add text to a person's message, or describe how it was entered.
 const HOST_TAGS: [&str; 9] = [
     "system-reminder",
     "environment_details",
@@ -37,87 +40,86 @@ const HOST_TAGS: [&str; 9] = [
     "command-args",
     "local-command-caveat",
 ];
-/// So much of a text is shown.
-const SHOWN: usize = 4_000;
-/// So many matches of a search.
-const MATCHES: usize = 5;
+/// The largest number of characters of a recalled text that a reply shows. Chosen by hand.
+const MAX_RECALL_CHARS: usize = 4_000;
+/// The largest number of search results that a reply shows. Chosen by hand.
+const MAX_MATCHES: usize = 5;
 
-/// What was typed.
+/// A command that a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
-    Compress(session::Command),
+pub(super) enum TypedCommand {
+    Compress(CompressRequest),
     Context,
     Undo,
-    /// A handle, or words to search for.
+    /// A recall ID, or words to search for.
     Recall(String),
 }
 
-/// A body with commands in it.
-pub(super) struct Found {
-    /// The command that it ends with.
-    pub(super) newest: Option<Command>,
-    /// The body without them.
+/// The result of searching a request body for commands.
+pub(super) struct FoundCommands {
+    /// The command in the newest message, which must be answered.
+    pub(super) newest: Option<TypedCommand>,
+    /// The body without commands and our replies to them.
     pub(super) body: String,
 }
 
-/// A command, and the history that it is about.
-pub(super) struct Asked {
-    pub(super) command: Command,
-    pub(super) text: String,
+/// A command with the request body (without commands) that it applies to.
+pub(super) struct CommandRequest {
+    pub(super) command: TypedCommand,
+    pub(super) body: String,
 }
 
-impl Command {
-    /// Reads a whole message. Leading and trailing white space does not matter.
+impl TypedCommand {
+    /// Parses a whole message, ignoring white space around it.
     fn parse(typed: &str) -> Option<Self> {
         let typed = typed.trim();
         match typed.strip_prefix('/') {
-            Some(typed) => Self::with_slash(typed),
-            None => Self::with_name(typed.strip_prefix(NAME)?),
+            Some(typed) => Self::parse_after_slash(typed),
+            None => Self::parse_after_prefix(typed.strip_prefix(COMMAND_PREFIX)?),
         }
     }
 
-    fn with_slash(typed: &str) -> Option<Self> {
-        if let Some(compress) = session::Command::parse(&format!("/{typed}")) {
-            return Some(Self::Compress(compress));
+    fn parse_after_slash(typed: &str) -> Option<Self> {
+        if let Some(SessionCommand::Compress(request)) = SessionCommand::parse(&format!("/{typed}")) {
+            return Some(Self::Compress(request));
         }
         match typed.split_once(char::is_whitespace) {
             None if typed == "context" => Some(Self::Context),
             None if typed == "undo" => Some(Self::Undo),
-            Some(("recall", words)) => Some(Self::Recall(words.trim().to_owned())),
+            Some(("recall", query)) => Some(Self::Recall(query.trim().to_owned())),
             _ => None,
         }
     }
 
-    /// Reads what stands behind the name. On one line, and strictly: a sentence about the program is not for us. Free words need a mark:
-    /// a colon behind the command, `--focus` before a topic, quotes around words to search for.
-    fn with_name(typed: &str) -> Option<Self> {
+    /// Parses the text after the word `longhaul`, on one line and strictly, because a sentence about the
+    /// program is not a command. Free text needs a colon after the command, `--focus` before a topic, or
+    /// quotes around search words.
+    fn parse_after_prefix(typed: &str) -> Option<Self> {
         if !typed.starts_with([' ', '\t']) || typed.contains(['\n', '\r']) {
             return None;
         }
         let typed = typed.trim();
-        if let Some((word, rest)) = typed.split_once(':').filter(|(word, _)| WORDS.contains(word)) {
-            return Self::with_slash(format!("{word} {rest}").trim());
+        if let Some((word, rest)) = typed.split_once(':').filter(|(word, _)| COMMAND_WORDS.contains(word)) {
+            return Self::parse_after_slash(format!("{word} {rest}").trim());
         }
-        let (word, rest) =
-            typed.split_once([' ', '\t']).map_or((typed, ""), |(word, rest)| (word, rest.trim()));
+        let (word, rest) = typed.split_once([' ', '\t']).map_or((typed, ""), |(word, rest)| (word, rest.trim()));
         match (word, rest) {
             ("context", "") => Some(Self::Context),
             ("undo", "") => Some(Self::Undo),
-            ("recall", words) => {
-                let quoted = words.strip_prefix('"').and_then(|words| words.strip_suffix('"')).map(str::trim);
-                let words = quoted
-                    .filter(|words| !words.is_empty())
-                    .or(Some(words).filter(|id| looks_like_handle(id)));
-                words.map(|words| Self::Recall(words.to_owned()))
+            ("recall", query) => {
+                let quoted = query.strip_prefix('"').and_then(|query| query.strip_suffix('"')).map(str::trim);
+                let query =
+                    quoted.filter(|query| !query.is_empty()).or(Some(query).filter(|id| looks_like_recall_id(id)));
+                query.map(|query| Self::Recall(query.to_owned()))
             }
-            ("compress", options) => compress_options(options),
+            ("compress", options) => parse_compress_options(options),
             _ => None,
         }
     }
 }
 
-/// The options of a compaction that was asked for by name: `[here [N]] [--preview] [--focus TOPIC]`.
-fn compress_options(options: &str) -> Option<Command> {
+/// Parses the options of `longhaul compress`: `[here [N]] [--preview] [--focus TOPIC]`.
+fn parse_compress_options(options: &str) -> Option<TypedCommand> {
     let (options, topic) = match options.split_once("--focus") {
         Some((options, topic)) => (options, Some(topic.strip_prefix([' ', '=']).map(str::trim)?)),
         None => (options, None),
@@ -128,248 +130,266 @@ fn compress_options(options: &str) -> Option<Command> {
     }
     let mut words: Vec<&str> = options.split_whitespace().collect();
     words.retain(|word| *word != "--preview");
-    let is_known = match words.as_slice() {
+    let is_valid = match words.as_slice() {
         [] => true,
         ["here"] => topic.is_none(),
         ["here", number] => topic.is_none() && number.parse::<usize>().is_ok_and(|number| number > 0),
         _ => false,
     };
-    if !is_known {
+    if !is_valid {
         return None;
     }
-    let command = session::Command::parse(&format!("/compress {options}"))?;
-    let session::Command::Compress(mut compress) = command;
-    compress.focus = topic.map(str::to_owned);
-    Some(Command::Compress(session::Command::Compress(compress)))
+    let SessionCommand::Compress(mut request) = SessionCommand::parse(&format!("/compress {options}"))?;
+    request.focus = topic.map(str::to_owned);
+    Some(TypedCommand::Compress(request))
 }
 
-/// Whether there can be a command in a body at all: one of the words, where a text or a line begins.
-pub(super) fn may_be_in(text: &[u8]) -> bool {
+/// Returns whether a body may contain a command: one of the command words at the start of a text or line. It
+/// parses nothing, so it is fast and may report too much.
+pub(super) fn may_contain_command(text: &[u8]) -> bool {
     static SLASH: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("/"));
-    static NAMED: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(NAME));
-    // White space in JSON is itself, or an escape of one letter; a tag of a host can end right before.
+    static NAMED: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(COMMAND_PREFIX));
+    // In JSON, white space is a space or an escape that ends in one letter. A `>` ends a tag of the host
+    // program before the command.
     let opens = |at: usize| matches!(text[..at].last(), Some(b'"' | b' ' | b'n' | b't' | b'r' | b'>'));
-    let is_word = |at: usize| WORDS.iter().any(|word| text[at..].starts_with(word.as_bytes()));
+    let is_word = |at: usize| COMMAND_WORDS.iter().any(|word| text[at..].starts_with(word.as_bytes()));
     let named = |at: usize| {
-        let rest = &text[at + NAME.len()..];
+        let rest = &text[at + COMMAND_PREFIX.len()..];
         let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
         let tab = rest.starts_with(b"\\t");
-        tab || blanks > 0 && is_word(at + NAME.len() + blanks)
+        tab || blanks > 0 && is_word(at + COMMAND_PREFIX.len() + blanks)
     };
     SLASH.find_iter(text).any(|at| is_word(at + 1) && opens(at))
         || NAMED.find_iter(text).any(|at| opens(at) && named(at))
 }
 
-/// Finds the commands of a body; nothing where there are none, which is known at a glance.
-pub(super) fn find(dialect: Dialect, text: &str) -> Option<Found> {
-    if !may_be_in(text.as_bytes()) {
+/// Finds the commands in a body; none if there are none, which a quick search usually shows.
+pub(super) fn find_commands(api_format: ApiFormat, text: &str) -> Option<FoundCommands> {
+    if !may_contain_command(text.as_bytes()) {
         return None;
     }
-    let (transcript, _) = wire::parse(dialect, text).ok()?;
-    let units = &transcript.units;
-    let message = |unit: &Unit<'_>| unit.owns.first().and_then(|id| transcript.message_of(*id));
-    let mut gone: Vec<&Unit<'_>> = Vec::new();
+    let (transcript, _) = wire::parse(api_format, text).ok()?;
+    let turns = &transcript.turns;
+    let message = |turn: &Turn<'_>| turn.owned_elements.first().and_then(|id| transcript.message_of(*id));
+    let mut removed: Vec<&Turn<'_>> = Vec::new();
     let mut newest = None;
-    let mut rest = units.as_slice();
+    let mut rest = turns.as_slice();
     while let Some(first) = rest.first() {
-        let number = message(first);
-        let same = rest.iter().take_while(|unit| number.is_some() && message(unit) == number).count();
-        let (units, behind) = rest.split_at(same.max(1));
-        rest = behind;
-        let Some(command) = typed(units) else { continue };
-        match behind.first() {
+        let message_index = message(first);
+        let turn_count =
+            rest.iter().take_while(|turn| message_index.is_some() && message(turn) == message_index).count();
+        let (turns, later_turns) = rest.split_at(turn_count.max(1));
+        rest = later_turns;
+        let Some(command) = command_in_message(turns) else { continue };
+        match later_turns.first() {
             None => {
                 newest = Some(command);
-                gone.extend(units);
+                removed.extend(turns);
             }
-            Some(answer) if is_ours(answer) => gone.extend(units.iter().chain([answer])),
+            Some(answer) if is_own_reply(answer) => removed.extend(turns.iter().chain([answer])),
             Some(_) => {}
         }
     }
-    if gone.is_empty() {
+    if removed.is_empty() {
         return None;
     }
-    let edits = gone.iter().flat_map(|unit| unit.owns.iter().map(|id| Edit::Remove(*id))).collect();
+    let edits = removed.iter().flat_map(|turn| turn.owned_elements.iter().map(|id| Edit::Remove(*id))).collect();
     let body = Rewrite::new(&transcript, edits).ok()?.apply(text);
-    Some(Found { newest, body })
+    Some(FoundCommands { newest, body })
 }
 
-/// The command in a message, if it is all that a person typed there.
-fn typed(message: &[Unit<'_>]) -> Option<Command> {
-    let mut words = None;
-    for unit in message {
-        let UnitKind::Prompt { blocks, .. } = &unit.kind else { return None };
+/// Returns the command in a message, if a person typed nothing else in it.
+fn command_in_message(message: &[Turn<'_>]) -> Option<TypedCommand> {
+    let mut typed = None;
+    for turn in message {
+        let TurnKind::Prompt { blocks, .. } = &turn.kind else { return None };
         for block in blocks {
             if block.kind != BlockKind::Text {
                 return None;
             }
-            let text = without_hosts(&block.text());
-            if !text.trim().is_empty() && words.replace(text).is_some() {
+            let text = strip_host_text(&block.text());
+            if !text.trim().is_empty() && typed.replace(text).is_some() {
                 return None;
             }
         }
     }
-    Command::parse(&words?)
+    TypedCommand::parse(&typed?)
 }
 
-/// A text without the sections in which a host speaks.
-fn without_hosts(text: &str) -> String {
-    let mut kept = text.to_owned();
+/// Returns a text without the sections that a host program added.
+fn strip_host_text(text: &str) -> String {
+    let mut stripped = text.to_owned();
     for tag in HOST_TAGS {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-        while let Some(start) = kept.find(&open) {
-            let Some(end) = kept[start..].find(&close) else { break };
-            kept.replace_range(start..start + end + close.len(), "");
+        while let Some(start) = stripped.find(&open) {
+            let Some(end) = stripped[start..].find(&close) else { break };
+            stripped.replace_range(start..start + end + close.len(), "");
         }
     }
-    kept
+    stripped
 }
 
-fn is_ours(unit: &Unit<'_>) -> bool {
-    let UnitKind::Step { reply, exchanges } = &unit.kind else { return false };
-    exchanges.is_empty() && reply.iter().any(|block| block.text().starts_with(SIGN))
+fn is_own_reply(turn: &Turn<'_>) -> bool {
+    let TurnKind::Assistant { reply, tool_calls } = &turn.kind else { return false };
+    tool_calls.is_empty() && reply.iter().any(|block| block.text().starts_with(REPLY_PREFIX))
 }
 
-/// What a client wants to be told how.
+/// The fields of a request that decide the form of our reply.
 #[derive(Default, serde::Deserialize)]
-struct Opening {
+struct ReplyOptions {
     #[serde(default)]
     stream: bool,
     #[serde(default)]
     model: String,
 }
 
-/// Does what was asked for, and says so as if a model did.
-pub(super) async fn answer(job: &Arc<Job>, asked: Asked) -> Response {
-    let (dialect, mut opening) = (job.dialect, Opening::default());
-    let done = job.at_work(|job, stop| async move {
-        let opening = serde_json::from_str::<Opening>(&asked.text).unwrap_or_default();
-        (opening, obey(&job, asked, stop).await)
+/// Executes a command and replies in the form of a model's reply.
+pub(super) async fn answer_command(job: &Arc<RequestJob>, request: CommandRequest) -> Response {
+    let (api_format, mut options) = (job.api_format, ReplyOptions::default());
+    let outcome = job.run_in_pool(|job, cancel| async move {
+        let options = serde_json::from_str::<ReplyOptions>(&request.body).unwrap_or_default();
+        (options, parse_and_execute(&job, request, cancel).await)
     });
-    let said = match done.await {
-        Ok((read, said)) => {
-            opening = read;
-            said
+    let answer = match outcome.await {
+        Ok((read, answer)) => {
+            options = read;
+            answer
         }
         Err("busy") => Err("the gateway is busy; try again".to_owned()),
-        Err("deadline") => Err("it took too long, and was ended; try again".to_owned()),
-        Err(_) => Err("an internal error".to_owned()),
+        Err("deadline") => Err("it took too long and was cancelled; try again".to_owned()),
+        Err(_) => Err("internal error".to_owned()),
     };
-    let said = said.unwrap_or_else(|problem| format!("that could not be done: {problem}"));
-    job.gateway.tally.commanded();
-    let form = if opening.stream { Form::Events } else { Form::Whole };
-    speech::answer(dialect, form, &opening.model, &job.gateway.request_id(), &format!("{SIGN}{said}"))
+    let answer = answer.unwrap_or_else(|problem| format!("the command failed: {problem}"));
+    job.gateway.metrics.count_command();
+    let form = if options.stream { ReplyForm::Events } else { ReplyForm::Document };
+    own_replies::text_response(
+        api_format,
+        form,
+        &options.model,
+        &job.gateway.next_request_id(),
+        &format!("{REPLY_PREFIX}{answer}"),
+    )
 }
 
-async fn obey(job: &Job, Asked { command, text }: Asked, stop: Stop) -> Result<String, String> {
-    let incoming = job.read(&text)?;
-    if incoming.chain.is_empty() {
+async fn parse_and_execute(
+    job: &RequestJob,
+    CommandRequest { command, body: text }: CommandRequest,
+    cancel: CancelFlag,
+) -> Result<String, String> {
+    let incoming = job.parse(&text)?;
+    if incoming.message_hashes.is_empty() {
         return Ok("there is nothing in this session yet".to_owned());
     }
-    job.gateway.obey(&job.tenant, &incoming, command, stop).await
+    job.gateway.execute_command(&job.tenant, &incoming, command, cancel).await
 }
 
 impl Gateway {
-    async fn obey(
+    async fn execute_command(
         &self,
         tenant: &Tenant,
-        incoming: &Incoming<'_>,
-        command: Command,
-        stop: Stop,
+        incoming: &IncomingRequest<'_>,
+        command: TypedCommand,
+        cancel: CancelFlag,
     ) -> Result<String, String> {
         match command {
-            Command::Compress(compress) => {
-                let mut claim = self.claim(tenant, incoming).await;
-                let session::Command::Compress(compress) = compress;
-                claim.begins(stop);
-                let turn = claim.session().compress(compress, incoming, self.now()).await;
-                claim.ends();
-                if turn.action == session::Action::Compacted {
-                    self.tally.compacted_by_hand();
+            TypedCommand::Compress(request) => {
+                let mut claim = self.claim_session(tenant, incoming).await;
+                claim.begin_preparation(cancel);
+                let prepared = claim.session().compress(request, incoming, self.now()).await;
+                claim.end_preparation();
+                if prepared.action == session::RequestAction::Compacted {
+                    self.metrics.count_manual_compaction();
                 }
-                let said = if turn.said.is_empty() { turn.reason } else { turn.said.join("\n") };
-                self.live.ends_with(&claim, incoming.chain.last());
-                Ok(said)
+                let reply_text =
+                    if prepared.notices.is_empty() { prepared.reason } else { prepared.notices.join("\n") };
+                self.live_sessions.index_by_newest_message(&claim, incoming.message_hashes.last());
+                Ok(reply_text)
             }
-            Command::Context => self.context(tenant, incoming).await,
-            Command::Undo => self.undo(tenant, incoming).await.map_err(|error| error.to_string()),
-            Command::Recall(words) => {
-                self.recall(tenant, incoming, &words).await.map_err(|error| error.to_string())
+            TypedCommand::Context => self.describe_context(tenant, incoming).await,
+            TypedCommand::Undo => self.undo_compaction(tenant, incoming).await.map_err(|error| error.to_string()),
+            TypedCommand::Recall(query) => {
+                self.recall_text(tenant, incoming, &query).await.map_err(|error| error.to_string())
             }
         }
     }
 
-    /// How full the window is, and what the session came to so far.
-    async fn context(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Result<String, String> {
-        let mut claim = self.claim(tenant, incoming).await;
+    /// Describes how full the context window is, with the totals of the session.
+    async fn describe_context(&self, tenant: &Tenant, incoming: &IncomingRequest<'_>) -> Result<String, String> {
+        let mut claim = self.claim_session(tenant, incoming).await;
         let session = claim.session();
-        let Context { sizes: Sizes { whole, sent }, by, window, threshold } =
-            session.context(incoming, self.now()).await?;
-        for line in session.write().await {
+        let WindowUsage { sizes: RequestSizes { original: original_tokens, sent }, measured_by, window, threshold } =
+            session.window_usage(incoming, self.now()).await?;
+        for line in session.save_pending().await {
             tracing::warn!("{line}");
         }
         let share = 100.0 * sent.number() as f64 / window.number().max(1) as f64;
         let mut lines = vec![format!(
-            "{sent} of {window} tokens ({share:.0} %, {by}) are in the window; a compaction is due at {threshold}"
+            "{sent} of {window} tokens of the context window are in use ({share:.0} %, {measured_by}); a compaction is \
+             triggered at {threshold}"
         )];
-        if whole > sent {
-            lines.push(format!("without compactions it would be {whole} tokens"));
+        if original_tokens > sent {
+            lines.push(format!("without compactions it would be {original_tokens} tokens"));
         }
         if let (Some(id), Some(name)) = (session.id(), session.name()) {
             let totals = self.store.session_totals(tenant, id).await.map_err(|error| error.to_string())?;
-            let read = totals.read_share().map_or_else(String::new, |share| {
-                format!(", {:.0} % of prompts read from the provider's cache", 100.0 * share)
+            let read = totals.cache_read_share().map_or_else(String::new, |share| {
+                format!(", {:.0} % of input tokens read from the provider's cache", 100.0 * share)
             });
-            let (requests, compactions) = (totals.requests, totals.compacted);
-            lines.push(format!("session {name}: {requests} requests, {compactions} compactions{read}"));
+            let requests = pluralize(totals.requests, "request");
+            let compactions = pluralize(totals.compacted, "compaction");
+            lines.push(format!("session {name}: {requests}, {compactions}{read}"));
         }
-        self.live.ends_with(&claim, incoming.chain.last());
+        self.live_sessions.index_by_newest_message(&claim, incoming.message_hashes.last());
         Ok(lines.join("\n"))
     }
 
-    async fn undo(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Result<String, StoreError> {
-        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
-            return Ok("nothing of this session was ever compacted".to_owned());
+    async fn undo_compaction(&self, tenant: &Tenant, incoming: &IncomingRequest<'_>) -> Result<String, StoreError> {
+        let Some(found) =
+            self.store.find_match_by_hashes(tenant, &incoming.transcript, &incoming.message_hashes).await?
+        else {
+            return Ok("this session has no compaction".to_owned());
         };
         Ok(match self.store.undo(tenant, found.session.id).await? {
-            Moved::To(Some(epoch)) => {
-                format!("taken back: compaction {} is in force again; {UNDO_HOLDS}", epoch.number)
+            HeadMove::To(Some(compaction)) => {
+                format!("undone: compaction {} is active again; {UNDO_PROMISE}", compaction.number)
             }
-            Moved::To(None) => format!("taken back: the whole session is sent again; {UNDO_HOLDS}"),
-            Moved::Nowhere => "nothing of this session is compacted".to_owned(),
+            HeadMove::To(None) => format!("undone: the whole session is sent again; {UNDO_PROMISE}"),
+            HeadMove::NoTarget => "this session has no active compaction".to_owned(),
         })
     }
 
-    async fn recall(
+    async fn recall_text(
         &self,
         tenant: &Tenant,
-        incoming: &Incoming<'_>,
-        words: &str,
+        incoming: &IncomingRequest<'_>,
+        query: &str,
     ) -> Result<String, StoreError> {
-        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
-            return Ok("nothing of this session was kept yet".to_owned());
+        let Some(found) =
+            self.store.find_match_by_hashes(tenant, &incoming.transcript, &incoming.message_hashes).await?
+        else {
+            return Ok("the store has nothing of this session yet".to_owned());
         };
-        match self.store.recall(tenant, Some(&found.session), words).await {
-            Ok(recalled) => Ok(recalled.text.clipped(SHOWN).to_string()),
-            // What looks like a handle and leads nowhere is no word to search for: parts of it may stand anywhere.
-            Err(StoreError::Unknown(_) | StoreError::Wrong(_)) if looks_like_handle(words) => {
-                Ok("nothing was found".to_owned())
+        match self.store.recall(tenant, Some(&found.session), query).await {
+            Ok(recalled) => Ok(recalled.text.truncated(MAX_RECALL_CHARS).to_string()),
+            // Do not search for an unknown recall ID: parts of it could match anything.
+            Err(StoreError::NotFound(_) | StoreError::InvalidInput(_)) if looks_like_recall_id(query) => {
+                Ok("no results".to_owned())
             }
-            Err(StoreError::Unknown(_) | StoreError::Wrong(_)) => {
-                let hits = self.store.search(tenant, &found.session, Scope::Family, words, MATCHES).await?;
-                let lines = hits.iter().map(|hit| format!("{}: {}", hit.handle, hit.excerpt));
+            Err(StoreError::NotFound(_) | StoreError::InvalidInput(_)) => {
+                let hits = self.store.search(tenant, &found.session, SearchScope::Family, query, MAX_MATCHES).await?;
+                let lines = hits.iter().map(|hit| format!("{}: {}", hit.recall_id, hit.excerpt));
                 let lines: Vec<String> = lines.collect();
-                Ok(if lines.is_empty() { "nothing was found".to_owned() } else { lines.join("\n") })
+                Ok(if lines.is_empty() { "no results".to_owned() } else { lines.join("\n") })
             }
             Err(error) => Err(error),
         }
     }
 }
 
-fn looks_like_handle(words: &str) -> bool {
-    words.len() >= 8
-        && words.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        && words.bytes().any(|byte| byte.is_ascii_digit())
+fn looks_like_recall_id(text: &str) -> bool {
+    text.len() >= 8
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -378,20 +398,20 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_read() {
-        assert_eq!(Command::parse(" /context "), Some(Command::Context));
-        assert_eq!(Command::parse("/undo"), Some(Command::Undo));
-        assert_eq!(Command::parse("/recall the port"), Some(Command::Recall("the port".to_owned())));
-        assert!(matches!(Command::parse("/compress the schema"), Some(Command::Compress(_))));
+        assert_eq!(TypedCommand::parse(" /context "), Some(TypedCommand::Context));
+        assert_eq!(TypedCommand::parse("/undo"), Some(TypedCommand::Undo));
+        assert_eq!(TypedCommand::parse("/recall the port"), Some(TypedCommand::Recall("the port".to_owned())));
+        assert!(matches!(TypedCommand::parse("/compress the schema"), Some(TypedCommand::Compress(_))));
         for other in ["/contexts", "/undo that", "/recall", "undo", "tell me about /context"] {
-            assert_eq!(Command::parse(other), None, "{other}");
+            assert_eq!(TypedCommand::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn the_name_stands_for_a_slash_and_a_sentence_is_no_command() {
-        let read = |typed: &str| match Command::parse(typed) {
-            Some(Command::Compress(session::Command::Compress(compress))) => {
-                Some((compress.focus, compress.here, compress.preview == session::Preview::Yes))
+        let read = |typed: &str| match TypedCommand::parse(typed) {
+            Some(TypedCommand::Compress(request)) => {
+                Some((request.focus, request.keep_newest, request.preview == session::Preview::Yes))
             }
             _ => None,
         };
@@ -401,15 +421,15 @@ mod tests {
         assert_eq!(read("longhaul compress here 3 --preview"), Some((None, Some(3), true)));
         assert_eq!(read("longhaul compress --focus the schema"), Some((focus("the schema"), None, false)));
         assert_eq!(read("longhaul compress --preview --focus \"a b\""), Some((focus("a b"), None, true)));
-        assert_eq!(Command::parse("longhaul undo"), Some(Command::Undo));
-        assert_eq!(Command::parse("longhaul context"), Some(Command::Context));
-        let recall = |words: &str| Some(Command::Recall(words.to_owned()));
-        assert_eq!(Command::parse("longhaul recall 4k2m9x7q1z"), recall("4k2m9x7q1z"));
-        assert_eq!(Command::parse("longhaul recall \"the port\""), recall("the port"));
+        assert_eq!(TypedCommand::parse("longhaul undo"), Some(TypedCommand::Undo));
+        assert_eq!(TypedCommand::parse("longhaul context"), Some(TypedCommand::Context));
+        let recall = |words: &str| Some(TypedCommand::Recall(words.to_owned()));
+        assert_eq!(TypedCommand::parse("longhaul recall 4k2m9x7q1z"), recall("4k2m9x7q1z"));
+        assert_eq!(TypedCommand::parse("longhaul recall \"the port\""), recall("the port"));
         assert_eq!(read("longhaul compress:"), Some((None, None, false)));
         assert_eq!(read("longhaul compress: the schema"), Some((focus("the schema"), None, false)));
         assert_eq!(read("longhaul compress: here 3"), Some((None, Some(3), false)));
-        assert_eq!(Command::parse("longhaul recall: the port"), recall("the port"));
+        assert_eq!(TypedCommand::parse("longhaul recall: the port"), recall("the port"));
         for other in [
             "longhaul compress is a good tool",
             "longhaul compress is good: it works",
@@ -427,16 +447,16 @@ mod tests {
             "use longhaul undo",
             "longhaul\nundo",
         ] {
-            assert_eq!(Command::parse(other), None, "{other:?}");
+            assert_eq!(TypedCommand::parse(other), None, "{other:?}");
         }
     }
 
-    /// The newest command of a Messages body whose newest message has these blocks.
-    fn newest(blocks: &serde_json::Value) -> Option<Command> {
+    /// Returns the newest command of a Messages body whose newest message has these blocks.
+    fn newest(blocks: &serde_json::Value) -> Option<TypedCommand> {
         let body = serde_json::json!({"model": "m", "messages": [
             {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}, {"role": "user", "content": blocks},
         ]});
-        find(Dialect::Messages, &body.to_string()).and_then(|found| found.newest)
+        find_commands(ApiFormat::Messages, &body.to_string()).and_then(|found| found.newest)
     }
 
     #[test]
@@ -458,10 +478,9 @@ mod tests {
                 text("longhaul undo")
             ]),
         ] {
-            assert_eq!(newest(&blocks), Some(Command::Undo), "{blocks}");
+            assert_eq!(newest(&blocks), Some(TypedCommand::Undo), "{blocks}");
         }
-        let picture =
-            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}});
+        let picture = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}});
         for blocks in [
             json!([text("Look at the attached file."), text("/undo")]),
             json!([text("/undo"), text("the file above is called undo.txt")]),
@@ -483,12 +502,12 @@ mod tests {
     #[test]
     fn commands_and_our_answers_leave_no_trace() {
         let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"/context"},{"role":"assistant","content":"[longhaul] 3 tokens"},{"role":"user","content":"go on"}]}"#;
-        let found = find(Dialect::Chat, body).unwrap();
+        let found = find_commands(ApiFormat::Chat, body).unwrap();
         let left = r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}]}"#;
         assert_eq!((found.body.as_str(), found.newest), (left, None));
         let asks = body.replace("go on", "/undo");
-        assert_eq!(find(Dialect::Chat, &asks).unwrap().newest, Some(Command::Undo));
-        assert!(find(Dialect::Chat, &body.replace("[longhaul]", "well:")).is_none(), "a model answered it");
-        assert!(find(Dialect::Chat, &body.replace("\"/context\"", "\"context\"")).is_none());
+        assert_eq!(find_commands(ApiFormat::Chat, &asks).unwrap().newest, Some(TypedCommand::Undo));
+        assert!(find_commands(ApiFormat::Chat, &body.replace("[longhaul]", "well:")).is_none(), "a model answered it");
+        assert!(find_commands(ApiFormat::Chat, &body.replace("\"/context\"", "\"context\"")).is_none());
     }
 }

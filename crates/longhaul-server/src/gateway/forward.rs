@@ -1,4 +1,5 @@
-//! From here to an upstream: what of a head it is shown, who pays, and what it means that no answer came.
+//! Sends requests to an upstream: which headers it receives, whose key pays, and which error a failure
+//! becomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +13,26 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use memchr::memmem;
 
-use super::relay::without_hops;
-use super::{Gateway, door, speech};
-use crate::upstream::{Letter, Patience, Progress, Reading, Response as Answer, Retries, Stage, Trouble};
+use super::relay::remove_hop_headers;
+use super::{Gateway, auth, own_replies};
+use crate::upstream::{
+    OutboundRequest, Progress, ReplyReader, Response as Answer, RetryPolicy, TimeoutStage, Timeouts, UpstreamError,
+};
 
-/// Headers of ours, which no upstream is shown.
-const OURS: &str = "x-longhaul-";
-/// The events that say that a request was taken, and no more.
-const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
-/// So much of an answer is held back at most until it says more.
-const MOST_AHEAD: usize = 2 * 1024 * 1024;
+/// The prefix of our own headers, which no upstream receives.
+const OWN_HEADER_PREFIX: &str = "x-longhaul-";
+/// The events that only say that a request was accepted.
+const ACCEPTED_EVENTS: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
+/// The largest number of bytes of a reply that is held back until another event arrives. Chosen by hand.
+const MAX_LOOK_AHEAD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The word in the names of the dashboard's cookies.
-const OUR_COOKIES: &[u8] = b"longhaul";
-/// Headers by which an answer changes what a browser does with a whole origin, or where it goes next.
-static ORIGIN_WIDE: [HeaderName; 9] = [
+/// A word that the names of all dashboard cookies contain.
+const OWN_COOKIE_WORD: &[u8] = b"longhaul";
+/// Response headers that change how a browser treats the whole origin, or where it goes next.
+static ORIGIN_WIDE_HEADERS: [HeaderName; 9] = [
     ALT_SVC,
     REFRESH,
     STRICT_TRANSPORT_SECURITY,
@@ -42,74 +45,89 @@ static ORIGIN_WIDE: [HeaderName; 9] = [
 ];
 
 impl Gateway {
-    /// Sends a request of somebody who was let in to the upstream of a dialect, with this head and whoever's key pays.
+    /// Sends a request of an authenticated client to the upstream of an API format. The client's key pays, or
+    /// else the gateway's.
     pub(super) async fn forward(
         &self,
-        dialect: Dialect,
+        api_format: ApiFormat,
         parts: &Parts,
         mut headers: HeaderMap,
         body: reqwest::Body,
-    ) -> Result<Answer, Trouble> {
-        let upstream = self.settings.upstreams.of(dialect);
-        door::pay(&mut headers, upstream);
-        let letter = Letter { method: parts.method.clone(), target: target(parts), headers, body };
-        let hushed = |trouble| door::hushed(&parts.headers, trouble);
-        let answer = self.client.forward(upstream, letter, &self.patience()).await.map_err(hushed)?;
-        Ok(Answer { trouble: answer.trouble.map(hushed), ..answer })
+    ) -> Result<Answer, UpstreamError> {
+        let upstream = self.settings.upstreams.for_api_format(api_format);
+        auth::set_provider_key(&mut headers, upstream);
+        let request =
+            OutboundRequest { method: parts.method.clone(), path_and_query: path_and_query(parts), headers, body };
+        let without_keys = |error| auth::hide_keys(&parts.headers, error);
+        let answer = self.client.forward(upstream, request, &self.upstream_timeouts()).await.map_err(without_keys)?;
+        Ok(Answer { error: answer.error.map(without_keys), ..answer })
     }
 
-    /// In the Responses dialect a request that is too long is taken, and refused by the first event that says more than that it was
-    /// taken. Until then nothing is handed on, so that a smaller one can be sent in its place.
-    pub(super) async fn look_ahead(&self, parts: &Parts, answer: &mut Answer) {
-        let upstream = Arc::clone(self.settings.upstreams.of(Dialect::Responses));
-        let mut reading = Reading::new(upstream, Dialect::Responses);
-        let mut taken = Vec::new();
+    /// Looks for a refusal at the start of a Responses stream. In this API format a request that is too long
+    /// is accepted first, and refused by the first event after those of [`ACCEPTED_EVENTS`]. Nothing is passed
+    /// on until then, so that a smaller request can still be sent instead.
+    pub(super) async fn detect_refusal_in_stream(&self, parts: &Parts, answer: &mut Answer) {
+        let upstream = Arc::clone(self.settings.upstreams.for_api_format(ApiFormat::Responses));
+        let mut reader = ReplyReader::new(upstream, ApiFormat::Responses);
+        let mut bytes = Vec::new();
         while let Ok(Some(piece)) = answer.body.next().await {
-            taken.extend_from_slice(&piece);
-            match reading.feed(&piece) {
-                Err(trouble @ (Trouble::TooLong { .. } | Trouble::TooLarge(_))) => {
-                    answer.trouble = Some(door::hushed(&parts.headers, trouble));
+            bytes.extend_from_slice(&piece);
+            match reader.feed(&piece) {
+                Err(error @ (UpstreamError::TooLong { .. } | UpstreamError::TooLarge(_))) => {
+                    answer.error = Some(auth::hide_keys(&parts.headers, error));
                 }
-                Ok(Progress::More) if taken.len() < MOST_AHEAD && says_nothing_yet(&taken) => continue,
+                Ok(Progress::More) if bytes.len() < MAX_LOOK_AHEAD_BYTES && has_only_accepted_events(&bytes) => {
+                    continue;
+                }
                 _ => {}
             }
             break;
         }
-        answer.body.put_back(Bytes::from(taken));
+        answer.body.put_back(Bytes::from(bytes));
     }
 
-    pub(super) fn patience(&self) -> Patience {
+    pub(super) fn upstream_timeouts(&self) -> Timeouts {
         let limits = &self.settings.limits;
-        let whole = Duration::from_hours(24);
-        Patience { first_byte: limits.first_byte, idle: limits.idle, whole, retries: Retries::NONE }
+        let total = Duration::from_hours(24);
+        Timeouts {
+            first_byte: limits.first_byte_timeout,
+            idle: limits.idle_timeout,
+            total,
+            retry_policy: RetryPolicy::NONE,
+        }
+    }
+
+    /// Returns the error response for a request that the upstream did not answer. It names the upstream's
+    /// address, which contains no credentials.
+    pub(super) fn failure_response(&self, api_format: ApiFormat, error: &UpstreamError) -> Response {
+        let status = match error {
+            UpstreamError::TimedOut(TimeoutStage::FirstByte | TimeoutStage::Idle | TimeoutStage::Total) => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let address = self.settings.upstreams.for_api_format(api_format).address();
+        own_replies::error_response(api_format, status, &format!("longhaul: {address}: {error}"))
     }
 }
 
-/// What a client is told where no answer came.
-pub(super) fn no_answer(dialect: Dialect, trouble: &Trouble) -> Response {
-    let status = match trouble {
-        Trouble::TimedOut(Stage::FirstByte | Stage::Idle | Stage::Whole) => StatusCode::GATEWAY_TIMEOUT,
-        _ => StatusCode::BAD_GATEWAY,
-    };
-    speech::error(dialect, status, &format!("longhaul: {trouble}"))
-}
-
-/// An upstream's answer as it is handed on.
-pub(super) fn response(status: u16, mut headers: HeaderMap, body: Body) -> Response {
-    sandbox(&mut headers);
+/// Returns an upstream's reply as a response for the client, with sandboxed headers.
+pub(super) fn sandboxed_response(status: u16, mut headers: HeaderMap, body: Body) -> Response {
+    sandbox_headers(&mut headers);
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
 }
 
-/// Keeps an upstream's answer from doing anything in a browser as if it were a page of the dashboard, which has the same origin: it runs
-/// no script, loads nothing, sets none of our cookies and changes nothing for the origin as a whole. Clients of an API see no difference.
-fn sandbox(headers: &mut HeaderMap) {
-    for name in &ORIGIN_WIDE {
+/// Keeps an upstream's reply from acting in a browser like a page of the dashboard, which has the same
+/// origin. It runs no script, loads nothing, sets none of our cookies and changes nothing for the origin. API
+/// clients see no difference.
+fn sandbox_headers(headers: &mut HeaderMap) {
+    for name in &ORIGIN_WIDE_HEADERS {
         headers.remove(name);
     }
-    let foreign = |cookie: &&HeaderValue| !names_ours(cookie.as_bytes());
+    let foreign = |cookie: &&HeaderValue| !may_be_own_cookie(cookie.as_bytes());
     let cookies: Vec<HeaderValue> = headers.get_all(SET_COOKIE).iter().filter(foreign).cloned().collect();
     headers.remove(SET_COOKIE);
     headers.extend(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
@@ -117,23 +135,25 @@ fn sandbox(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// Whether a cookie could come back as one of ours. The name may be empty, and the value then stands for both.
-fn names_ours(cookie: &[u8]) -> bool {
+/// Returns whether a browser could send this cookie back as one of ours. It searches the value too, because
+/// the name may be empty.
+fn may_be_own_cookie(cookie: &[u8]) -> bool {
     let pair = cookie.split(|byte| *byte == b';').next().unwrap_or_default().to_ascii_lowercase();
-    memmem::find(&pair, OUR_COOKIES).is_some()
+    memmem::find(&pair, OWN_COOKIE_WORD).is_some()
 }
 
-/// The head of a request as an upstream is to see it.
-pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
+/// Returns the request headers that the upstream receives, and the gateway key, which
+/// [`auth::set_provider_key`] removes.
+pub(super) fn outgoing_headers(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
-    without_hops(&mut headers);
+    remove_hop_headers(&mut headers);
     headers.remove(HOST);
     headers.remove(CONTENT_LENGTH);
-    // Who waited for a sign to go on has had it from us.
+    // The gateway has already answered `Expect: 100-continue`.
     headers.remove(EXPECT);
-    let is_ours = |name: &&HeaderName| name.as_str().starts_with(OURS) && **name != door::KEY;
-    let ours: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
-    for name in &ours {
+    let is_ours = |name: &&HeaderName| name.as_str().starts_with(OWN_HEADER_PREFIX) && **name != auth::KEY_HEADER;
+    let own_headers: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
+    for name in &own_headers {
         headers.remove(name);
     }
     let cookies: Vec<HeaderValue> = headers.get_all(COOKIE).iter().filter_map(foreign_cookies).collect();
@@ -142,21 +162,21 @@ pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Returns the cookies of a header without the dashboard's own, which no upstream is shown; none if no other is left.
+/// Returns the cookies of a header without the dashboard's own; none if no other is left.
 fn foreign_cookies(cookies: &HeaderValue) -> Option<HeaderValue> {
     let pairs = cookies.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let foreign: Vec<&[u8]> = pairs.filter(|pair| !pair.is_empty() && !names_ours(pair)).collect();
+    let foreign: Vec<&[u8]> = pairs.filter(|pair| !pair.is_empty() && !may_be_own_cookie(pair)).collect();
     if foreign.is_empty() { None } else { HeaderValue::from_bytes(&foreign.join(&b"; "[..])).ok() }
 }
 
-/// The path of a request, and what stands behind it.
-pub(super) fn target(parts: &Parts) -> String {
+/// Returns the path and query of a request.
+pub(super) fn path_and_query(parts: &Parts) -> String {
     parts.uri.path_and_query().map_or_else(|| "/".to_owned(), |target| target.as_str().to_owned())
 }
 
-/// Whether a stream of events only says so far that a request was taken.
-fn says_nothing_yet(events: &[u8]) -> bool {
+/// Returns whether a stream of events says only that the request was accepted.
+fn has_only_accepted_events(events: &[u8]) -> bool {
     let text = String::from_utf8_lossy(events);
     let mut names = text.lines().filter_map(|line| line.strip_prefix("event:")).map(str::trim);
-    text.trim_start().starts_with("event:") && names.all(|name| TAKEN.contains(&name))
+    text.trim_start().starts_with("event:") && names.all(|name| ACCEPTED_EVENTS.contains(&name))
 }

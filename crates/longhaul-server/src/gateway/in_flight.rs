@@ -1,219 +1,219 @@
-//! A request in flight: a value that settles its accounts when it is dropped, whatever ended it.
+//! A request in flight: a value that settles its accounts when it is dropped, whatever ended the request.
 //!
 //! ```text
-//! admit: tokens are reserved ──▶ called ──▶ answered ──▶ relayed ──▶ dropped: the reservation is replaced by what was spent,
-//!    └── client gone, error, panic ───────────────────────────────▶          the session, the log, the metrics and the store are told
+//! admit: reserve tokens ──▶ called ──▶ answered ──▶ dropped: replace the reservation by the tokens spent,
+//!    └── client gone, error, panic ──────────────▶          update session, log, metrics and store
 //! ```
 //!
-//! There is one way to settle, and no caller can forget it: whoever holds the value last drops it.
+//! Settlement happens in `Drop`, so no caller can forget it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span};
 
 use super::Gateway;
-use super::aside::Spent;
-use super::baseline::Reported;
-use super::door::{Closed, Guest};
-use super::memory::Miss;
-use super::prepare::Ready;
-use super::relay::{Ending, How};
-use crate::agents::Moment;
-use crate::store::{Action as TrafficAction, Day, Traffic};
-use crate::upstream::Trouble;
+use super::auth::{Denied, Principal};
+use super::baseline::ReportedRequest;
+use super::prepare::ReadyRequest;
+use super::recall_loop::RecallLoopResult;
+use super::relay::{EndKind, ReplyEnding};
+use super::session_memory::CacheMiss;
+use crate::store::{TrafficAction, TrafficRecord, UtcDay};
+use crate::upstream::UpstreamError;
+use longhaul_engine::Timestamp;
 
-/// The output that is reserved for an answer where the request does not say how long it may be: a short one. Longer answers are
-/// charged when they end.
-pub(super) const OUTPUT_RESERVE: Tokens = Tokens(1_000);
-/// The status in the log of a request whose client left before there was one, as nginx writes it.
-const CLIENT_LEFT: u16 = 499;
+/// The output tokens that are reserved if the request does not limit its output. Chosen by hand: a short
+/// reply. A longer reply is charged when it ends.
+pub(super) const DEFAULT_OUTPUT_RESERVE: Tokens = Tokens(1_000);
+/// The logged status of a request whose client left before there was a status. nginx uses the same number.
+const CLIENT_CLOSED_STATUS: u16 = 499;
 
-/// The kinds of request that are counted apart.
+/// The kinds of request that are counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// A request to a model, on a route that Longhaul reads.
     Model,
     /// A request on any other route.
     Other,
 }
 
-/// How far a request came.
+/// How far a request got before it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The upstream was not asked.
+enum RequestStage {
+    /// The upstream was not called.
     Admitted,
-    /// The upstream has the request, and has not answered yet.
+    /// The upstream is being called, and has not answered yet.
     Called,
     /// The upstream answered with this status.
     Answered(u16),
-    /// The upstream gave no answer, and the client was told so with this status.
+    /// The upstream gave no answer, and the client received this status.
     Unanswered(u16),
-    /// The upstream could not be reached, and the client was told so with this status.
+    /// The upstream could not be reached, and the client received this status.
     Unreached(u16),
 }
 
-/// A request that was admitted. Dropping it settles its accounts.
-pub(super) struct InFlight(Option<Box<Account>>);
+/// An admitted request. Dropping it settles its accounts.
+pub(super) struct InFlight(Option<Box<RequestAccount>>);
 
-/// All that a settlement needs.
-struct Account {
+/// Everything that a settlement needs.
+struct RequestAccount {
     gateway: Arc<Gateway>,
-    guest: Guest,
-    dialect: Dialect,
+    principal: Principal,
+    api_format: ApiFormat,
     span: Span,
-    kind: Kind,
-    started: Instant,
-    added: Duration,
-    reserved: Reservation,
-    stage: Stage,
-    /// The tokens of the request as it was sent, by our count.
-    sent: Tokens,
+    kind: RequestKind,
+    started_at: Instant,
+    added_latency: Duration,
+    reservation: TokenReservation,
+    stage: RequestStage,
+    /// The tokens of the request as sent, by our own count.
+    sent_tokens: Tokens,
     action: TrafficAction,
-    /// The session's part, for a request that belongs to one.
-    ready: Option<Box<Ready>>,
-    spent: Arc<Mutex<Spent>>,
-    ending: Ending,
+    /// The prepared request, if it belongs to a session.
+    ready_request: Option<Box<ReadyRequest>>,
+    recall_result: Arc<Mutex<RecallLoopResult>>,
+    ending: ReplyEnding,
 }
 
-/// Tokens that were counted for a key before they were spent.
+/// Tokens that count against a key's daily limit before they are spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reservation {
+pub(super) struct TokenReservation {
     tokens: Tokens,
-    day: Day,
-    /// Whether the store counts it; else this process alone does.
+    day: UtcDay,
+    /// Whether the store counts the reservation. Otherwise only this process does.
     is_stored: bool,
 }
 
 impl Gateway {
-    /// Admits a request of so many tokens, with the output that it may ask for. A key with a limit of tokens a day has an estimate counted before anything is spent, so that
-    /// requests made at once count against each other, at every gateway of the store.
+    /// Admits a request. `input_estimate` is its estimated input, `output_limit` the largest output that it
+    /// allows. If the key has a daily limit, both count against it at once, so that concurrent requests count
+    /// against each other at every gateway that shares the store.
     pub(super) async fn admit(
         self: &Arc<Self>,
-        guest: &Guest,
-        (dialect, kind): (Dialect, Kind),
-        (tokens, output): (Tokens, Tokens),
-    ) -> Result<InFlight, Closed> {
-        let reserved = self.reserve(guest, tokens + output).await?;
-        Ok(InFlight(Some(Box::new(Account {
+        principal: &Principal,
+        (api_format, kind): (ApiFormat, RequestKind),
+        (input_estimate, output_limit): (Tokens, Tokens),
+    ) -> Result<InFlight, Denied> {
+        let reservation = self.reserve_tokens(principal, input_estimate + output_limit).await?;
+        Ok(InFlight(Some(Box::new(RequestAccount {
             gateway: Arc::clone(self),
-            guest: guest.clone(),
-            dialect,
+            principal: principal.clone(),
+            api_format,
             span: Span::current(),
             kind,
-            started: Instant::now(),
-            added: Duration::ZERO,
-            reserved,
-            stage: Stage::Admitted,
-            sent: tokens,
-            action: TrafficAction::None,
-            ready: None,
-            spent: Arc::default(),
-            ending: Ending::default(),
+            started_at: Instant::now(),
+            added_latency: Duration::ZERO,
+            reservation,
+            stage: RequestStage::Admitted,
+            sent_tokens: input_estimate,
+            action: TrafficAction::Unchanged,
+            ready_request: None,
+            recall_result: Arc::default(),
+            ending: ReplyEnding::default(),
         }))))
     }
 
-    async fn reserve(&self, guest: &Guest, tokens: Tokens) -> Result<Reservation, Closed> {
+    async fn reserve_tokens(&self, principal: &Principal, tokens: Tokens) -> Result<TokenReservation, Denied> {
         let now = self.now();
-        let day = Day::of(now);
-        let none = Reservation { tokens: Tokens::ZERO, day, is_stored: false };
-        let limited =
-            guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
-        let Some((key, most)) = limited else { return Ok(none) };
-        let is_stored = match self.store.reserve_for_key(key, tokens, most, day).await {
+        let day = UtcDay::containing(now);
+        let none = TokenReservation { tokens: Tokens::ZERO, day, is_stored: false };
+        let Some((key, daily_limit)) = principal.daily_limit() else { return Ok(none) };
+        let is_stored = match self.store.reserve_key_tokens(key, tokens, daily_limit, day).await {
             Ok(true) => true,
             Ok(false) => {
-                self.uses.set(key, day, most);
-                return Err(Closed::daily_limit(most, day.left(now)));
+                self.key_usage.set(key, day, daily_limit);
+                return Err(Denied::daily_limit(daily_limit, day.time_left(now)));
             }
             Err(error) => {
-                tracing::warn!("the store did not count what a key is about to use: {error}");
-                if self.uses.used(key, day) >= most {
-                    return Err(Closed::daily_limit(most, day.left(now)));
+                tracing::warn!("cannot record a key's expected usage in the store: {error}");
+                if self.key_usage.used(key, day) >= daily_limit {
+                    return Err(Denied::daily_limit(daily_limit, day.time_left(now)));
                 }
                 false
             }
         };
-        self.uses.replace(key, day, Tokens::ZERO, tokens);
-        Ok(Reservation { tokens, day, is_stored })
+        self.key_usage.replace_reserved(key, day, Tokens::ZERO, tokens);
+        Ok(TokenReservation { tokens, day, is_stored })
     }
 }
 
 impl InFlight {
-    fn account(&mut self) -> Option<&mut Account> {
+    fn account(&mut self) -> Option<&mut RequestAccount> {
         self.0.as_deref_mut()
     }
 
-    /// Notes what was done with a request that belongs to no session.
-    pub(super) fn acted(&mut self, action: &TrafficAction) {
+    /// Sets the action that is logged for a request without a session.
+    pub(super) fn set_action(&mut self, action: &TrafficAction) {
         if let Some(account) = self.account() {
             account.action = action.clone();
         }
     }
 
-    /// Takes over a request of a session that is about to be sent.
-    pub(super) fn hold(&mut self, ready: Box<Ready>) {
+    /// Takes over the prepared request that is about to be sent.
+    pub(super) fn attach_request(&mut self, ready: Box<ReadyRequest>) {
         if let Some(account) = self.account() {
-            account.ready = Some(ready);
+            account.ready_request = Some(ready);
         }
     }
 
-    /// Gives the session's part back, to be made ready again.
-    pub(super) fn release(&mut self) -> Option<Box<Ready>> {
-        self.account()?.ready.take()
+    /// Gives the prepared request back, so that it can be prepared again.
+    pub(super) fn detach_request(&mut self) -> Option<Box<ReadyRequest>> {
+        self.account()?.ready_request.take()
     }
 
-    /// The session's part.
-    pub(super) fn ready(&mut self) -> Option<&mut Ready> {
-        self.account()?.ready.as_deref_mut()
+    /// Returns the prepared request, if it belongs to a session.
+    pub(super) fn ready_request(&mut self) -> Option<&mut ReadyRequest> {
+        self.account()?.ready_request.as_deref_mut()
     }
 
-    /// The usage of the answers that make up one reply.
-    pub(super) fn spent(&self) -> Arc<Mutex<Spent>> {
-        self.0.as_ref().map(|account| Arc::clone(&account.spent)).unwrap_or_default()
+    /// Returns the usage that the recall loop of this request fills in.
+    pub(super) fn recall_result(&self) -> Arc<Mutex<RecallLoopResult>> {
+        self.0.as_ref().map(|account| Arc::clone(&account.recall_result)).unwrap_or_default()
     }
 
-    /// The upstream is about to be asked with so many tokens.
-    pub(super) fn calls(&mut self, sent: Tokens) {
+    /// Notes that the upstream is about to be called with a request of this size.
+    pub(super) fn mark_called(&mut self, sent: Tokens) {
         if let Some(account) = self.account() {
-            if account.stage == Stage::Admitted {
-                account.added = account.started.elapsed();
+            if account.stage == RequestStage::Admitted {
+                account.added_latency = account.started_at.elapsed();
             }
-            (account.stage, account.sent) = (Stage::Called, sent);
+            (account.stage, account.sent_tokens) = (RequestStage::Called, sent);
         }
     }
 
-    /// Corrects how many tokens were sent, once that is known.
-    pub(super) fn sent(&mut self, tokens: Tokens) {
+    /// Corrects the number of tokens sent, once it is known.
+    pub(super) fn set_sent_tokens(&mut self, tokens: Tokens) {
         if let Some(account) = self.account() {
-            account.sent = tokens;
+            account.sent_tokens = tokens;
         }
     }
 
-    /// The upstream answered with this status.
-    pub(super) fn answered(&mut self, status: u16) {
+    /// Notes that the upstream answered with this status.
+    pub(super) fn mark_answered(&mut self, status: u16) {
         if let Some(account) = self.account() {
-            account.stage = Stage::Answered(status);
+            account.stage = RequestStage::Answered(status);
         }
     }
 
-    /// The client is told with this status that no answer came.
-    pub(super) fn unanswered(&mut self, trouble: &Trouble, status: u16) {
+    /// Notes that no answer came, and that the client received this status.
+    pub(super) fn mark_unanswered(&mut self, error: &UpstreamError, status: u16) {
         if let Some(account) = self.account() {
-            account.stage = match trouble {
-                Trouble::Unreachable(_) | Trouble::TimedOut(crate::upstream::Stage::Connect) => {
-                    Stage::Unreached(status)
+            account.stage = match error {
+                UpstreamError::Unreachable(_) | UpstreamError::TimedOut(crate::upstream::TimeoutStage::Connect) => {
+                    RequestStage::Unreached(status)
                 }
-                _ => Stage::Unanswered(status),
+                _ => RequestStage::Unanswered(status),
             };
         }
     }
 
-    /// The answer ended, and the request with it.
-    pub(super) fn ends(mut self, ending: Ending) {
+    /// Ends the request together with its reply.
+    pub(super) fn finish(mut self, ending: ReplyEnding) {
         if let Some(account) = self.account() {
             account.ending = ending;
         }
@@ -223,209 +223,230 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(mut account) = self.0.take() else { return };
-        // The next request of the session may line up at once; what follows is written while it comes.
-        if let Some(ready) = &mut account.ready {
-            ready.claim.free();
+        // Let the next request claim the session at once. It waits for the lock until this one is written.
+        if let Some(ready) = &mut account.ready_request {
+            ready.claim.release();
         }
         if let Ok(runtime) = Handle::try_current() {
-            let (begun, span) = (account.gateway.pending.begin(), account.span.clone());
-            let settled = async move {
-                account.settle().await;
-                drop(begun);
-            };
-            runtime.spawn(settled.instrument(span));
+            let (tasks, span) = (account.gateway.background_work.clone(), account.span.clone());
+            tasks.spawn_on(account.settle().instrument(span), &runtime);
         }
     }
 }
 
-/// What one request came to.
+/// The tokens that one request used.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Bill {
-    /// The usage of the client's own request.
-    own: Usage,
-    /// The usage of all answers that its reply took.
-    all: Usage,
-    /// The tokens that a key is charged: reported ones, and estimates for what nobody reported.
-    charged: Tokens,
+struct BilledUsage {
+    /// The usage of the first reply, which is what the client's own request caused.
+    first_reply: Usage,
+    /// The usage of all replies, including those to recall calls.
+    all_replies: Usage,
+    /// The tokens that the key is charged: reported ones, and estimates where nothing was reported.
+    charged_tokens: Tokens,
 }
 
-impl Account {
-    /// The status that the log and the metrics show.
+impl RequestAccount {
+    /// Returns the status for the log and the metrics.
     fn status(&self) -> u16 {
         match self.stage {
-            Stage::Answered(status) | Stage::Unanswered(status) | Stage::Unreached(status) => status,
-            Stage::Admitted | Stage::Called => CLIENT_LEFT,
+            RequestStage::Answered(status) | RequestStage::Unanswered(status) | RequestStage::Unreached(status) => {
+                status
+            }
+            RequestStage::Admitted | RequestStage::Called => CLIENT_CLOSED_STATUS,
         }
     }
 
-    fn bill(&self, spent: &Spent) -> Bill {
+    fn billed_usage(&self, recall_result: &RecallLoopResult) -> BilledUsage {
         match self.stage {
-            Stage::Admitted | Stage::Unreached(_) => return Bill::default(),
-            Stage::Answered(status) if !(200..300).contains(&status) => return Bill::default(),
-            Stage::Answered(_) | Stage::Called | Stage::Unanswered(_) => {}
+            RequestStage::Admitted | RequestStage::Unreached(_) => return BilledUsage::default(),
+            RequestStage::Answered(status) if !(200..300).contains(&status) => return BilledUsage::default(),
+            RequestStage::Answered(_) | RequestStage::Called | RequestStage::Unanswered(_) => {}
         }
-        let Ending { reply, so_far, .. } = &self.ending;
+        let ReplyEnding { reply, so_far, .. } = &self.ending;
         let sum = |usage: &Usage| usage.input.unwrap_or_default() + usage.output.unwrap_or_default();
-        if let Some(own) = spent.first {
-            // Hidden recall rounds: one of them may have ended before it was reported.
-            let open = if spent.unreported > Tokens::ZERO { so_far.output } else { Tokens::ZERO };
-            return Bill { own, all: spent.all, charged: sum(&spent.all) + spent.unreported + open };
+        if let Some(first_usage) = recall_result.first_reply {
+            // A round of the recall loop may have ended before its usage was reported.
+            let unreported_output =
+                if recall_result.unreported_tokens > Tokens::ZERO { so_far.estimated_output } else { Tokens::ZERO };
+            return BilledUsage {
+                first_reply: first_usage,
+                all_replies: recall_result.all_replies,
+                charged_tokens: sum(&recall_result.all_replies) + recall_result.unreported_tokens + unreported_output,
+            };
         }
         let reported = reply.as_ref().and_then(|reply| reply.usage);
         let partial = || {
             let usage = so_far.usage.unwrap_or_default();
-            let output = usage.output.unwrap_or_default().max(so_far.output);
+            let output = usage.output.unwrap_or_default().max(so_far.estimated_output);
             Usage { output: usage.input.map(|_| output), ..usage }
         };
-        let own = reported.unwrap_or_else(partial);
-        let output = own.output.unwrap_or(so_far.output);
-        Bill { own, all: own, charged: own.input.unwrap_or(self.sent) + output }
+        let first_usage = reported.unwrap_or_else(partial);
+        let output = first_usage.output.unwrap_or(so_far.estimated_output);
+        BilledUsage {
+            first_reply: first_usage,
+            all_replies: first_usage,
+            charged_tokens: first_usage.input.unwrap_or(self.sent_tokens) + output,
+        }
     }
 
     async fn settle(mut self: Box<Self>) {
-        let spent = std::mem::take(&mut *self.spent.lock().unwrap_or_else(PoisonError::into_inner));
-        let bill = self.bill(&spent);
-        match (self.kind, self.ready.take()) {
-            _ if self.stage == Stage::Admitted => {}
-            (Kind::Model, Some(ready)) => self.settle_session(*ready, spent, &bill).await,
-            (Kind::Model, None) => {
-                let traffic = Traffic {
+        let recall_result = std::mem::take(&mut *self.recall_result.lock());
+        let bill = self.billed_usage(&recall_result);
+        match (self.kind, self.ready_request.take()) {
+            _ if self.stage == RequestStage::Admitted => {}
+            (RequestKind::Model, Some(ready)) => self.settle_session(*ready, recall_result, &bill).await,
+            (RequestKind::Model, None) => {
+                let traffic = TrafficRecord {
                     action: self.action.clone(),
-                    usage: bill.all,
-                    added: self.added,
-                    took: self.started.elapsed(),
-                    ..nothing(self.gateway.now())
+                    usage: bill.all_replies,
+                    added_time: self.added_latency,
+                    total_time: self.started_at.elapsed(),
+                    ..empty_traffic(self.gateway.now())
                 };
-                self.gateway.tally.answered(self.dialect, self.status(), &traffic, None);
+                self.gateway.metrics.record_reply(self.api_format, self.status(), &traffic, None);
                 self.log(&traffic, None);
             }
-            (Kind::Other, _) => {
-                let (status, tokens) = (self.status(), bill.charged.number());
-                tracing::info!(status, tokens, "passed on: {}", self.ending.how.name());
+            (RequestKind::Other, _) => {
+                let (status, tokens) = (self.status(), bill.charged_tokens.number());
+                tracing::info!(status, tokens, "passed through: {}", self.ending.kind.log_message());
             }
         }
-        self.charge(bill.charged).await;
+        self.settle_reservation(bill.charged_tokens).await;
     }
 
-    async fn settle_session(&self, ready: Ready, spent: Spent, bill: &Bill) {
-        let Ready { mut claim, action, sizes, model, expected, before, own, is_marked, has_tools, .. } =
-            ready;
-        let is_unchanged = action == TrafficAction::None && !is_marked && !has_tools;
+    async fn settle_session(&self, ready: ReadyRequest, recall_result: RecallLoopResult, bill: &BilledUsage) {
+        let ReadyRequest {
+            mut claim,
+            action,
+            sizes,
+            model,
+            cache_expectation: expected,
+            previous_tokens,
+            client_request,
+            has_breakpoints,
+            has_tools,
+            ..
+        } = ready;
+        let is_unchanged = action == TrafficAction::Unchanged && !has_breakpoints && !has_tools;
         let (gateway, status) = (&self.gateway, self.status());
         let is_accepted = (200..300).contains(&status);
         if !is_accepted {
-            claim.session().unresolved();
+            claim.session().record_unresolved();
         }
         if is_accepted && self.ending.reply.is_some() {
-            for line in claim.session().after(&bill.own).await.said {
+            for line in claim.session().record_reply(&bill.first_reply).await.notices {
                 tracing::info!("{line}");
             }
         }
-        let held = claim.held();
-        if let Some(aside) = spent.aside {
-            held.memory.asides.keep(aside);
+        let entry = claim.entry();
+        if let Some(hidden_turn) = recall_result.hidden_turn {
+            entry.memory.hidden_turns.add(hidden_turn);
         }
-        let miss = held.memory.missed(&expected, before, &bill.own).filter(|_| is_accepted);
+        let miss = entry
+            .memory
+            .record_usage_and_explain_miss(&expected, previous_tokens, &bill.first_reply)
+            .filter(|_| is_accepted);
         if let Some(miss) = &miss {
             tracing::info!("cache miss: {miss}");
         }
-        for line in held.session.write().await {
+        for line in entry.session.save_pending().await {
             tracing::warn!("{line}");
         }
-        if let Some(tenant) = &self.guest.tenant {
-            gateway.keep_hidden_turns(tenant, &held.session, &mut held.memory.asides).await;
+        if let Some(tenant) = &self.principal.tenant {
+            gateway.store_hidden_turns(tenant, &entry.session, &mut entry.memory.hidden_turns).await;
         }
         let now = gateway.now();
-        let prices = held.session.policy().and_then(|policy| policy.known_prices().cloned());
-        let usd = prices.as_ref().filter(|_| bill.own.input.is_some());
-        let usd = usd.map(|prices| bill.all.bill(&prices.price).total());
-        let is_lost = matches!(miss, Some(Miss::Lost { .. }));
-        let reported = Reported { usage: bill.own, sizes, is_unchanged, is_lost, at: now };
-        let without = own.and_then(|own| held.memory.baseline.usage(&own, &reported));
-        let usd_without =
-            prices.as_ref().zip(without).map(|(prices, usage)| usage.bill(&prices.price).total());
-        let traffic = Traffic {
+        let prices = entry.session.policy().and_then(|policy| policy.known_prices().cloned());
+        let usd = prices.as_ref().filter(|_| bill.first_reply.input.is_some());
+        let usd = usd.map(|prices| bill.all_replies.bill(&prices.price).total());
+        let has_provider_lost_cache = matches!(miss, Some(CacheMiss::Lost { .. }));
+        let reported =
+            ReportedRequest { usage: bill.first_reply, sizes, is_unchanged, has_provider_lost_cache, at: now };
+        let baseline_usage =
+            client_request.and_then(|request| entry.memory.baseline.estimate_usage(&request, &reported));
+        let usd_without = prices.as_ref().zip(baseline_usage).map(|(prices, usage)| usage.bill(&prices.price).total());
+        let traffic = TrafficRecord {
             at: now,
             model: Some(model).filter(|model| !model.is_empty()),
             action,
-            before: sizes.whole,
-            after: sizes.sent,
-            usage: bill.all,
-            broke: miss.as_ref().map(ToString::to_string),
-            added: self.added,
-            took: self.started.elapsed(),
+            tokens_before: sizes.original,
+            tokens_after: sizes.sent,
+            usage: bill.all_replies,
+            cache_miss_reason: miss.as_ref().map(ToString::to_string),
+            added_time: self.added_latency,
+            total_time: self.started_at.elapsed(),
             usd,
-            usd_without,
+            usd_without_longhaul: usd_without,
         };
-        gateway.tally.answered(self.dialect, status, &traffic, miss.as_ref().map(Miss::name));
-        self.log(&traffic, held.session.name().as_deref());
-        if let (Some(id), Some(tenant)) = (held.session.id(), &self.guest.tenant)
-            && let Err(error) = gateway.store.note_traffic(tenant, id, &traffic).await
+        gateway.metrics.record_reply(self.api_format, status, &traffic, miss.as_ref().map(CacheMiss::metric_label));
+        self.log(&traffic, entry.session.name().as_deref());
+        if let (Some(id), Some(tenant)) = (entry.session.id(), &self.principal.tenant)
+            && let Err(error) = gateway.store.record_traffic(tenant, id, &traffic).await
         {
-            tracing::warn!("the store did not keep what a request came to: {error}");
+            tracing::warn!("cannot record a request in the store: {error}");
         }
-        if let Some(tenant) = &self.guest.tenant {
-            gateway.dashboard.pulse.beat(tenant);
+        if let Some(tenant) = &self.principal.tenant {
+            gateway.dashboard.change_feed.notify(tenant);
         }
     }
 
-    fn log(&self, traffic: &Traffic, session: Option<&str>) {
+    fn log(&self, traffic: &TrafficRecord, session: Option<&str>) {
         tracing::info!(
             session,
             status = self.status(),
             action = %traffic.action,
-            before = traffic.before.number(),
-            after = traffic.after.number(),
+            before = traffic.tokens_before.number(),
+            after = traffic.tokens_after.number(),
             input = traffic.usage.input.map(Tokens::number),
             read = traffic.usage.read.map(Tokens::number),
-            added_ms = traffic.added.as_secs_f64() * 1e3,
-            took_ms = traffic.took.as_secs_f64() * 1e3,
+            added_ms = traffic.added_time.as_secs_f64() * 1e3,
+            took_ms = traffic.total_time.as_secs_f64() * 1e3,
             "{}",
-            self.ending.how.name(),
+            self.ending.kind.log_message(),
         );
     }
 
-    /// Replaces the reservation by what was spent.
-    async fn charge(&self, spent: Tokens) {
-        let Some(granted) = &self.guest.granted else { return };
-        let Reservation { tokens, day, is_stored } = self.reserved;
+    /// Replaces the reservation by the tokens that were spent.
+    async fn settle_reservation(&self, spent: Tokens) {
+        let Some(key_grant) = &self.principal.key_grant else { return };
+        let TokenReservation { tokens, day, is_stored } = self.reservation;
         if (tokens, spent) == (Tokens::ZERO, Tokens::ZERO) {
             return;
         }
         let gateway = &self.gateway;
-        gateway.uses.replace(granted.id, day, tokens, spent);
+        gateway.key_usage.replace_reserved(key_grant.id, day, tokens, spent);
         let stored = if is_stored { tokens } else { Tokens::ZERO };
-        match gateway.store.settle_key(granted.id, stored, spent, day).await {
-            Ok(total) => gateway.uses.set(granted.id, day, total),
-            Err(error) => tracing::warn!("the store did not count what a key used: {error}"),
+        match gateway.store.settle_key_tokens(key_grant.id, stored, spent, day).await {
+            Ok(total) => gateway.key_usage.set(key_grant.id, day, total),
+            Err(error) => tracing::warn!("cannot record a key's usage in the store: {error}"),
         }
     }
 }
 
-impl How {
-    /// How an answer ended, for the log.
-    fn name(self) -> &'static str {
+impl EndKind {
+    /// Returns the log message for this ending.
+    fn log_message(self) -> &'static str {
         match self {
-            Self::Whole => "answered",
-            Self::Cut => "the answer broke off",
-            Self::Left => "the client left before the end",
+            Self::Complete => "answered",
+            Self::BrokenOff => "the reply ended early",
+            Self::ClientLeft => "the client closed the connection before the end",
         }
     }
 }
 
-/// A request of which nothing is known.
-fn nothing(at: Moment) -> Traffic {
-    Traffic {
+/// Returns a traffic record without any figures.
+fn empty_traffic(at: Timestamp) -> TrafficRecord {
+    TrafficRecord {
         at,
         model: None,
-        action: TrafficAction::None,
-        before: Tokens::ZERO,
-        after: Tokens::ZERO,
+        action: TrafficAction::Unchanged,
+        tokens_before: Tokens::ZERO,
+        tokens_after: Tokens::ZERO,
         usage: Usage::default(),
-        broke: None,
-        added: Duration::ZERO,
-        took: Duration::ZERO,
+        cache_miss_reason: None,
+        added_time: Duration::ZERO,
+        total_time: Duration::ZERO,
         usd: None,
-        usd_without: None,
+        usd_without_longhaul: None,
     }
 }

@@ -1,57 +1,61 @@
-//! The gateway: what an agent talks to in the place of its provider.
+//! The gateway: the HTTP server that an agent uses in place of its provider.
 //!
 //! ```text
-//! client ──▶ door ──▶ body ──▶ commands? ──▶ session ──▶ marks ──▶ upstream
-//!   ▲       names,   under a    answered     found by     by pace     │
-//!   │       keys     limit      here         its history              │
-//!   └──── relay: piece by piece, as it comes ◀── too long? smaller ◀──┘
-//!                └── a copy: usage ──▶ the session, the store, the counts
+//! client ──▶ auth ──▶ body ──▶ in_flight ──▶ native ──▶ commands? ──▶ session ──▶ breakpoints ──▶ upstream
+//!   ▲       host,     within   tokens        features   answered      found by    lifetime by the     │
+//!   │       keys      limits   reserved      served     here          its history session's pauses    │
+//!   └──── relay: piece by piece ◀────────── refused? retry (see `retries`) ◀──────────────────────────┘
+//!                └── a copy: usage ──▶ in_flight settles: the session, the store, the metrics
 //! ```
 //!
-//! - `listen` has the connections, `names` and `door` who is let in, `turn` one request to a model from its bytes to its answer,
-//!   `ladder` the retries of a refused one, `in_flight` the accounts that are settled when it ends, `passing` every other request;
-//!   `paths` brings targets into one form before they are routed, and `forward` is the way to an upstream.
-//! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
-//!   the provider should still have, and so why it missed.
-//! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
-//! - `native` serves what one provider has for upstreams that lack it.
-//! - `aside` offers the recall tools to models and answers their calls, of which no client sees anything.
-//! - `dashboard` is what people see of it, at `GET /`.
-//! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
+//! - `serve` runs the gateway on a socket. `host_check` and `auth` decide which clients may use it.
+//! - `model_request` runs one request to a model, from its bytes to its reply. `retries` chooses how to retry
+//!   after a refusal. `in_flight` reserves tokens of the key's daily limit, and settles the accounts when the
+//!   request ends.
+//! - `passthrough` handles every other request, `paths` normalizes paths before routing, and `forward` sends
+//!   requests to an upstream.
+//! - `prepare` finds the session (`live_sessions` keeps sessions in memory), replays its decisions and compacts.
+//! - `breakpoints` sets cache breakpoints. `session_memory` predicts what the provider has cached and explains
+//!   cache misses.
+//! - `relay` passes a reply on and reads a copy of it. `own_replies` builds the responses that the gateway writes
+//!   itself. `commands` answers commands that a person typed.
+//! - `native` serves features of one provider for upstreams that lack them.
+//! - `recall_loop` offers the recall tools to models and answers their calls. Clients see none of it.
+//! - `dashboard` serves the web pages at `GET /`.
+//! - `metrics` counts. `cache_keep_alive` refreshes caches that are about to expire, if it is enabled and pays.
 //!
-//! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
-//! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
+//! Invariants: if Longhaul fails, the client's own request is still forwarded. No request can choose its
+//! upstream. A reply is passed on byte for byte, except for recall calls, the notes of `native`, and an error
+//! event at the end of a stream that broke off. Heavy work never runs on the threads that wait for sockets.
 
-mod aside;
+mod auth;
 mod baseline;
 pub(crate) mod body;
+mod breakpoints;
+mod cache_keep_alive;
 mod commands;
 mod dashboard;
-mod door;
-mod events;
 mod forward;
+mod host_check;
 mod in_flight;
-mod keep_alive;
-mod known_uses;
-mod ladder;
-mod listen;
-mod live;
-mod marks;
-mod memory;
-mod names;
+mod key_usage;
+mod live_sessions;
+mod metrics;
+mod model_request;
 mod native;
-mod passing;
+mod own_replies;
+mod passthrough;
 mod paths;
-mod pending;
 mod prepare;
+mod recall_loop;
 mod relay;
+mod retries;
+mod serve;
+mod session_memory;
 mod settings;
-mod speech;
-mod tally;
-mod turn;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -62,112 +66,115 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use longhaul_engine::Dialect;
-use longhaul_engine::identity::Chains;
+use longhaul_engine::ApiFormat;
+use longhaul_engine::keyed_hash::HashChainCache;
+use parking_lot::Mutex;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
-pub(crate) use door::key_of;
-pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
-pub use tally::Sums;
+pub(crate) use auth::find_gateway_key;
+pub use metrics::GatewayTotals;
+pub use settings::{CacheKeepAlive, ClientAccess, GatewayLimits, GatewaySettings, RecallMode, Switch, Upstreams};
 
-use body::Room;
+use auth::{Auth, Denied, Principal};
+use body::BodyMemory;
+use cache_keep_alive::DailySpending;
 use dashboard::Dashboard;
-use door::{Closed, Door, Guest};
-use keep_alive::Purse;
-use known_uses::KnownUses;
-use live::Live;
-use pending::Pending;
-use tally::Tally;
+use key_usage::KeyUsage;
+use live_sessions::LiveSessions;
+use metrics::Metrics;
 
-use crate::agents::Moment;
 use crate::pool::Pool;
 use crate::session::Host;
-use crate::store::{Day, Store};
-use crate::upstream::{Client, Models};
+use crate::store::{Store, UtcDay};
+use crate::upstream::{Client, ModelClient};
+use longhaul_engine::Timestamp;
 
-/// What the world around a gateway is like.
-pub struct World {
-    /// What time it is.
-    pub clock: Arc<dyn Fn() -> Moment + Send + Sync>,
-    /// Who is told of compactions, and has random marks.
+/// The clock and the host program that a gateway runs with. Tests replace them.
+pub struct GatewayEnvironment {
+    /// Returns the current time.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Receives events about compactions and supplies random tags.
     pub host: Arc<dyn Host>,
 }
 
-/// A gateway.
+/// A gateway with its settings, its store and its sessions in memory.
 pub struct Gateway {
-    settings: Settings,
+    settings: GatewaySettings,
     store: Store,
     client: Client,
-    models: Arc<dyn Models>,
+    models: Arc<dyn ModelClient>,
     host: Arc<dyn Host>,
-    clock: Arc<dyn Fn() -> Moment + Send + Sync>,
-    door: Door,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    auth: Auth,
     dashboard: Dashboard,
-    live: Live,
-    /// What messages are known by that came before, in parts that are locked one by one.
-    chains: [Mutex<Chains>; 16],
-    tally: Tally,
-    /// What is still to be written down of answers that have ended.
-    pending: Pending,
-    uses: KnownUses,
-    /// What was spent on keeping caches warm.
-    purse: Purse,
-    /// The threads for all that takes processor time.
+    live_sessions: LiveSessions,
+    /// The hash chains of earlier messages, split into parts with a lock each so that requests rarely wait.
+    hash_chains: [Mutex<HashChainCache>; 16],
+    metrics: Metrics,
+    /// The settlements of ended requests that still have to be written.
+    background_work: TaskTracker,
+    key_usage: KeyUsage,
+    /// The money that was spent today on refreshing caches.
+    keep_alive_spending: DailySpending,
+    /// The threads for work that needs the processor.
     pool: Pool,
-    /// The room for bodies in memory.
-    room: Room,
-    requests: AtomicU64,
+    /// The memory that all request bodies share.
+    body_memory: BodyMemory,
+    request_count: AtomicU64,
     is_ready: AtomicBool,
 }
 
-/// So long a health check waits for the store: whoever asks wants to know of the gateway, and asks often.
-const MAX_HEALTH_WAIT: Duration = Duration::from_millis(50);
+/// The longest time that a health check waits for the store. Chosen by hand: health checks are frequent
+/// and are about the gateway, not its store.
+const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_millis(50);
 
 impl Gateway {
-    /// A gateway before a store. The client is who talks to upstreams, and who asks for summaries where the settings want some.
+    /// Creates a gateway. The client forwards requests to upstreams and asks models for summaries.
     #[must_use]
-    pub fn new(settings: Settings, store: Store, client: Client, world: World) -> Arc<Self> {
-        let models: Arc<dyn Models> = Arc::new(client.clone());
+    pub fn new(settings: GatewaySettings, store: Store, client: Client, environment: GatewayEnvironment) -> Arc<Self> {
+        let models: Arc<dyn ModelClient> = Arc::new(client.clone());
         Arc::new(Self {
-            live: Live::new(settings.limits.live),
-            room: Room::new(settings.limits.bodies.max(2 * settings.limits.body)),
+            live_sessions: LiveSessions::new(settings.limits.max_live_sessions),
+            body_memory: BodyMemory::new(settings.limits.max_total_body_bytes.max(2 * settings.limits.max_body_bytes)),
             settings,
-            store: store.guarded(),
+            store: store.with_circuit_breaker(),
             client,
             models,
-            host: world.host,
-            clock: world.clock,
-            door: Door::default(),
+            host: environment.host,
+            clock: environment.clock,
+            auth: Auth::default(),
             dashboard: Dashboard::default(),
-            chains: std::array::from_fn(|_| Mutex::default()),
-            tally: Tally::new(),
-            pending: Pending::default(),
-            uses: KnownUses::default(),
-            purse: Purse::default(),
+            hash_chains: std::array::from_fn(|_| Mutex::default()),
+            metrics: Metrics::new(),
+            background_work: TaskTracker::new(),
+            key_usage: KeyUsage::default(),
+            keep_alive_spending: DailySpending::default(),
             pool: Pool::for_this_machine(),
-            requests: AtomicU64::new(0),
+            request_count: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
         })
     }
 
-    /// What it did so far.
+    /// Returns the totals since the gateway started.
     #[must_use]
-    pub fn sums(&self) -> Sums {
-        self.tally.sums()
+    pub fn totals(&self) -> GatewayTotals {
+        self.metrics.totals()
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// What a request is called in the log, and an answer of ours.
-    fn request_id(&self) -> String {
-        format!("lh{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
+    /// Returns a new ID for a request, which appears in the log and in replies that the gateway writes
+    /// itself.
+    fn next_request_id(&self) -> String {
+        format!("lh{:08x}", self.request_count.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn stops(&self) {
+    fn begin_shutdown(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
-        self.dashboard.pulse.stop();
+        self.dashboard.change_feed.close();
     }
 
     fn is_ready(&self) -> bool {
@@ -175,78 +182,77 @@ impl Gateway {
     }
 
     fn routes(self: Arc<Self>) -> Router {
-        let to = |dialect: Dialect| {
-            move |State(gateway): State<Arc<Self>>, request: Request| gateway.model(dialect, request)
+        let handler = |api_format: ApiFormat| {
+            move |State(gateway): State<Arc<Self>>, request: Request| gateway.handle_model_request(api_format, request)
         };
         let routes = Router::new()
-            .route(paths::MESSAGES, post(to(Dialect::Messages)))
-            .route(paths::CHAT, post(to(Dialect::Chat)))
-            .route(paths::RESPONSES, post(to(Dialect::Responses)))
+            .route(paths::MESSAGES, post(handler(ApiFormat::Messages)))
+            .route(paths::CHAT, post(handler(ApiFormat::Chat)))
+            .route(paths::RESPONSES, post(handler(ApiFormat::Responses)))
             .route(paths::COUNT_TOKENS, post(Self::count_tokens))
-            .route(paths::COMPACT, post(Self::compact))
+            .route(paths::COMPACT, post(Self::handle_responses_compact))
             .route("/healthz", get(Self::health))
             .route("/metrics", get(Self::metrics))
             .merge(dashboard::routes(&self))
-            .fallback(Self::pass)
-            .method_not_allowed_fallback(Self::pass)
+            .fallback(Self::handle_passthrough)
+            .method_not_allowed_fallback(Self::handle_passthrough)
             .with_state(self);
-        // A layer runs before the routes of the fallback are looked through, so that they see one form of a path, without a key.
-        let normal =
-            map_request(|request: Request| async { paths::normalise(door::take_key_from_path(request)) });
-        Router::new().fallback_service(routes).layer(normal)
+        // A layer runs before the inner routes are matched, so routes see a normalized path without a key.
+        let normalize =
+            map_request(|request: Request| async { paths::normalize_path(auth::move_key_from_path(request)) });
+        Router::new().fallback_service(routes).layer(normalize)
     }
 
     async fn health(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        if let Err(closed) = gateway.show(&request.into_parts().0).await {
-            return (closed.status, closed.said).into_response();
+        if let Err(denied) = gateway.check_page_access(&request.into_parts().0).await {
+            return (denied.status, denied.message).into_response();
         }
         if !gateway.is_ready() {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
-        let Ok(asked) = timeout(MAX_HEALTH_WAIT, gateway.store.has_keys()).await else {
-            return (StatusCode::OK, "ok, the store is slow\n").into_response();
+        let Ok(answer) = timeout(HEALTH_CHECK_TIMEOUT, gateway.store.has_keys()).await else {
+            return (StatusCode::OK, "ok, but the store did not answer within 50 ms\n").into_response();
         };
-        match asked.err().or_else(|| gateway.store.trouble()) {
+        match answer.err().or_else(|| gateway.store.health_error()) {
             None => (StatusCode::OK, "ok\n").into_response(),
             Some(error) => {
                 let kind = error.kind();
-                let said = format!("ok, without the store ({kind}): sessions are compacted from memory\n");
-                (StatusCode::OK, said).into_response()
+                let message = format!("ok, but the store is unavailable ({kind}): sessions are in memory only\n");
+                (StatusCode::OK, message).into_response()
             }
         }
     }
 
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        if let Err(closed) = gateway.show(&request.into_parts().0).await {
-            return (closed.status, closed.said).into_response();
+        if let Err(denied) = gateway.check_page_access(&request.into_parts().0).await {
+            return (denied.status, denied.message).into_response();
         }
-        let page = gateway.tally.page(gateway.live.count());
+        let page = gateway.metrics.render(gateway.live_sessions.count());
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
     }
 
-    /// Lets somebody see a page about the gateway.
-    async fn show(&self, parts: &Parts) -> Result<(), Closed> {
-        names::check(parts, &self.settings)?;
-        self.door.show(&self.store, &parts.headers, &self.settings.access, self.now()).await
+    /// Checks whether a client may see a page about the gateway itself, such as `/metrics`.
+    async fn check_page_access(&self, parts: &Parts) -> Result<(), Denied> {
+        host_check::check_request(parts, &self.settings)?;
+        self.auth.check_page_access(&self.store, &parts.headers, &self.settings.access, self.now()).await
     }
 
-    /// Lets somebody in who wants something of the upstream of a dialect. Nothing of a body is looked at before.
-    async fn let_in(&self, parts: &Parts, dialect: Dialect) -> Result<Guest, Closed> {
-        names::check(parts, &self.settings)?;
+    /// Authenticates a request for the upstream of an API format and checks the key's daily limit. It runs
+    /// before any of the body is read.
+    async fn authenticate(&self, parts: &Parts, api_format: ApiFormat) -> Result<Principal, Denied> {
+        host_check::check_request(parts, &self.settings)?;
         let (upstream, access, now) =
-            (self.settings.upstreams.of(dialect), &self.settings.access, self.now());
-        let guest = self.door.admit(&self.store, &parts.headers, upstream, access, now).await?;
-        let limited =
-            guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
-        let Some((key, most)) = limited else { return Ok(guest) };
-        let day = Day::of(now);
-        match self.store.used_by_key(key, day).await {
-            Ok(used) => self.uses.set(key, day, used),
-            Err(error) => tracing::warn!("the store does not say what a key used: {error}"),
+            (self.settings.upstreams.for_api_format(api_format), &self.settings.access, self.now());
+        let principal = self.auth.authenticate(&self.store, &parts.headers, upstream, access, now).await?;
+        let Some((key, daily_limit)) = principal.daily_limit() else { return Ok(principal) };
+        let day = UtcDay::containing(now);
+        match self.store.key_usage(key, day).await {
+            Ok(used) => self.key_usage.set(key, day, used),
+            Err(error) => tracing::warn!("cannot read a key's usage from the store: {error}"),
         }
-        if self.uses.used(key, day) >= most {
-            return Err(Closed::daily_limit(most, day.left(now)));
+        if self.key_usage.used(key, day) >= daily_limit {
+            return Err(Denied::daily_limit(daily_limit, day.time_left(now)));
         }
-        Ok(guest)
+        Ok(principal)
     }
 }

@@ -1,9 +1,10 @@
-//! The paths of requests in one form, so that no other spelling of a route goes around what is done on it.
+//! Normalizes request paths, so that no other spelling of a route can avoid what the gateway does on it.
 
 use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
 
-/// The routes that are read, or answered, and never only passed on.
+// The routes that the gateway reads or answers. Their requests pass through unread only if the client or the
+// settings ask for that, or if something fails.
 pub(super) const MESSAGES: &str = "/v1/messages";
 pub(super) const CHAT: &str = "/v1/chat/completions";
 pub(super) const RESPONSES: &str = "/v1/responses";
@@ -11,21 +12,21 @@ pub(super) const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
 pub(super) const COMPACT: &str = "/v1/responses/compact";
 const ROUTES: [&str; 5] = [MESSAGES, CHAT, RESPONSES, COUNT_TOKENS, COMPACT];
 
-/// Escapes that stand for a separator, or for another escape: servers do not agree on when they are read.
-const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%25", "%00"];
+/// Escapes of a separator or of another escape. Servers do not agree on when to decode them.
+const AMBIGUOUS_ESCAPES: [&str; 4] = ["%2f", "%5c", "%25", "%00"];
 
-/// Brings the path of a request into the form that routes are written in: letters that need no escape are not escaped, and a route has
-/// no slash behind it.
-pub(super) fn normalise<B>(mut request: Request<B>) -> Request<B> {
-    if let Some(uri) = normalised(request.uri()) {
+/// Normalizes the path of a request: characters that need no escape are unescaped, and a route has no slash
+/// at its end.
+pub(super) fn normalize_path<B>(mut request: Request<B>) -> Request<B> {
+    if let Some(uri) = normalize_uri(request.uri()) {
         *request.uri_mut() = uri;
     }
     request
 }
 
-/// The same address in its normal form; none if it is in that form.
-fn normalised(uri: &Uri) -> Option<Uri> {
-    let decoded = decode(uri.path());
+/// Returns the normalized address; none if it is already normalized.
+fn normalize_uri(uri: &Uri) -> Option<Uri> {
+    let decoded = decode_unreserved(uri.path());
     let bare = decoded.strip_suffix('/').filter(|bare| ROUTES.contains(bare));
     let path = bare.unwrap_or(&decoded);
     if path == uri.path() {
@@ -37,33 +38,32 @@ fn normalised(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// A path without the escapes that nobody needs: those of letters, digits and `-._~`.
-fn decode(path: &str) -> String {
+/// Decodes the escapes that are never needed: those of letters, digits and `-._~`.
+fn decode_unreserved(path: &str) -> String {
     let mut decoded = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(at) = rest.find('%') {
         decoded.push_str(&rest[..at]);
-        let letter =
-            rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok()).map(char::from);
-        let letter = letter.filter(|letter| letter.is_ascii_alphanumeric() || "-._~".contains(*letter));
-        decoded.push(letter.unwrap_or('%'));
-        rest = &rest[at + if letter.is_some() { 3 } else { 1 }..];
+        let character = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok()).map(char::from);
+        let character = character.filter(|character| character.is_ascii_alphanumeric() || "-._~".contains(*character));
+        decoded.push(character.unwrap_or('%'));
+        rest = &rest[at + if character.is_some() { 3 } else { 1 }..];
     }
     decoded + rest
 }
 
-/// Why a path is refused; none if it can be read in one way only.
-pub(super) fn refused(method: &Method, path: &str) -> Option<&'static str> {
+/// Returns why a path is refused; none if it has only one possible reading.
+pub(super) fn find_path_problem(method: &Method, path: &str) -> Option<&'static str> {
     let path = path.to_ascii_lowercase();
-    // Only a path that asks for something may name it with an escaped slash, as some lists of models do.
+    // Only a request that reads something may have an escaped slash in a name, as some lists of models do.
     let is_read = [Method::GET, Method::HEAD].contains(method);
     let plain = path.replace('\\', "/").replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
     if plain.split('/').any(|name| name == "." || name == "..") {
-        Some("a path must not lead upwards")
+        Some("the path must not contain . or .. segments")
     } else if path.contains("//") || path.contains('\\') {
-        Some("a path must not have empty parts or backslashes")
-    } else if !is_read && (AMBIGUOUS.iter().any(|escape| path.contains(escape)) || path.contains(';')) {
-        Some("a path must not have escaped separators or parameters")
+        Some("the path must not contain empty segments or backslashes")
+    } else if !is_read && (AMBIGUOUS_ESCAPES.iter().any(|escape| path.contains(escape)) || path.contains(';')) {
+        Some("the path must not contain escaped separators or parameters")
     } else {
         None
     }
@@ -86,7 +86,7 @@ mod tests {
             ("/", "/"),
         ] {
             let request = Request::builder().uri(spelling).body(()).unwrap();
-            assert_eq!(normalise(request).uri().to_string(), path, "{spelling}");
+            assert_eq!(normalize_path(request).uri().to_string(), path, "{spelling}");
         }
     }
 
@@ -105,12 +105,12 @@ mod tests {
             "/v1/messages;x=1",
             "/v1/messages%00",
         ] {
-            assert!(refused(&Method::POST, path).is_some(), "{path}");
+            assert!(find_path_problem(&Method::POST, path).is_some(), "{path}");
         }
         for path in ["/v1/messages", "/v1/files/a..b", "/v1/...", "/v1/models/a:b@c", "/"] {
-            assert_eq!(refused(&Method::POST, path), None, "{path}");
+            assert_eq!(find_path_problem(&Method::POST, path), None, "{path}");
         }
-        assert_eq!(refused(&Method::GET, "/v1/models/openai%2Fgpt-5"), None);
-        assert!(refused(&Method::GET, "/v1//models").is_some());
+        assert_eq!(find_path_problem(&Method::GET, "/v1/models/openai%2Fgpt-5"), None);
+        assert!(find_path_problem(&Method::GET, "/v1//models").is_some());
     }
 }

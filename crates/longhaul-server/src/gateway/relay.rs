@@ -1,23 +1,24 @@
-//! An answer on its way back: handed on piece by piece as it comes, read from a copy, and never ended by anybody but its writer.
+//! Passes a reply on piece by piece as it arrives, and reads a copy of it. The relay never makes a broken
+//! reply look complete.
 
 use std::io;
 use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 
-use super::aside::Talk;
 use super::in_flight::InFlight;
-use super::native::Told;
-use super::speech;
-use super::tally::Open;
-use crate::upstream::{Pieces, Reading, Reply, SoFar, Trouble, Upstream};
+use super::metrics::OpenReply;
+use super::native::ReplyAnnotator;
+use super::recall_loop::RecallLoop;
+use super::{body, own_replies};
+use crate::upstream::{BodyStream, ModelReply, PartialUsage, ReplyReader, SseDecoder, Upstream, UpstreamError};
 
-/// What concerns one connection, and not the request.
-const HOP_BY_HOP: [HeaderName; 8] = [
+/// Headers that concern one connection, and not the request.
+const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
     CONNECTION,
     TRANSFER_ENCODING,
     HeaderName::from_static("keep-alive"),
@@ -28,125 +29,126 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     HeaderName::from_static("upgrade"),
 ];
 
-/// Takes out of a head what concerns its connection alone.
-pub(super) fn without_hops(headers: &mut HeaderMap) {
+/// Removes the headers that concern only one connection.
+pub(super) fn remove_hop_headers(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =
         named.flat_map(|names| names.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
-    HOP_BY_HOP.iter().chain(&named).for_each(|name| drop(headers.remove(name)));
+    HOP_BY_HOP_HEADERS.iter().chain(&named).for_each(|name| drop(headers.remove(name)));
 }
 
-/// How an answer ended.
+/// How a reply ended, and what was read of it.
 #[derive(Default)]
-pub(super) struct Ending {
-    pub(super) how: How,
+pub(super) struct ReplyEnding {
+    pub(super) kind: EndKind,
     /// The whole reply, if it could be read to its end.
-    pub(super) reply: Option<Reply>,
-    /// What was read of it otherwise.
-    pub(super) so_far: SoFar,
+    pub(super) reply: Option<ModelReply>,
+    /// The usage and output that were read before the end, if the whole reply could not be read.
+    pub(super) so_far: PartialUsage,
 }
 
-/// The ways in which an answer ends.
+/// The ways in which a reply can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum How {
-    /// To the last byte.
-    Whole,
-    /// The upstream broke it off.
-    Cut,
-    /// The client left before the end, which is also how a request ends that never had an answer.
+pub(super) enum EndKind {
+    /// The reply was passed on to its last byte.
+    Complete,
+    /// The upstream broke the reply off.
+    BrokenOff,
+    /// The client left before the end. This is also the ending of a request that never had a reply.
     #[default]
-    Left,
+    ClientLeft,
 }
 
-/// Where what is handed on comes from.
-pub(super) enum Source {
-    /// An upstream's answer, as it comes.
-    Upstream(Box<Pieces>),
-    /// What a client may see of a reply over several of them.
-    Aside(Box<Talk>),
-    /// The same, all of it at once.
-    Whole(Option<Bytes>),
+/// The source of the bytes that are passed on.
+pub(super) enum ReplySource {
+    /// An upstream's reply, unchanged.
+    Upstream(Box<BodyStream>),
+    /// The visible part of a streamed reply whose model can call the recall tools.
+    RecallLoop(Box<RecallLoop>),
+    /// The visible part of such a reply as one document.
+    Document(Option<Bytes>),
 }
 
-impl Source {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+impl ReplySource {
+    async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         match self {
             Self::Upstream(pieces) => pieces.next().await,
-            Self::Aside(talk) => talk.next().await,
-            Self::Whole(bytes) => Ok(bytes.take()),
+            Self::RecallLoop(recall_loop) => recall_loop.next().await,
+            Self::Document(bytes) => Ok(bytes.take()),
         }
     }
 }
 
-/// An answer on its way.
+/// A reply that is being passed on.
 pub(super) struct Relay {
-    source: Source,
-    /// What is added to it.
-    told: Option<Told>,
-    dialect: Dialect,
-    /// The copy that is read, as long as it can be.
-    copy: Option<Reading>,
-    events: Option<Tail>,
-    flight: Option<InFlight>,
-    /// What was read of the answer before it could not be read any more.
-    so_far: SoFar,
-    /// The bytes that are still to come, where the head says how many.
-    left: Option<u64>,
-    ended: bool,
-    _open: Open,
+    source: ReplySource,
+    /// The filter that adds notes to the reply.
+    annotator: Option<ReplyAnnotator>,
+    api_format: ApiFormat,
+    /// The reader of the copy; none once the copy could not be read.
+    reader: Option<ReplyReader>,
+    /// The position within a stream of events, to end it properly if it breaks off; none if it cannot be read.
+    events: Option<SseDecoder>,
+    in_flight: Option<InFlight>,
+    /// The usage and output that were read before the copy could not be read any more.
+    so_far: PartialUsage,
+    /// The bytes that have not arrived yet, if the headers announce a length.
+    remaining_bytes: Option<u64>,
+    is_ended: bool,
+    _open: OpenReply,
 }
 
 impl Relay {
-    /// Begins to hand on. The head loses its length where an event might have to be added.
+    /// Creates a relay. It removes the length from the headers of a stream, because an event may have to be
+    /// added.
     pub(super) fn new(
-        (upstream, dialect): (&Arc<Upstream>, Dialect),
+        (upstream, api_format): (&Arc<Upstream>, ApiFormat),
         headers: &mut HeaderMap,
-        source: Source,
-        flight: InFlight,
-        open: Open,
+        source: ReplySource,
+        in_flight: InFlight,
+        open: OpenReply,
     ) -> Self {
-        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // Behind what is packed no event could be read.
-        let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|packed| packed == "identity");
-        let events = (is_plain && kind.starts_with("text/event-stream")).then(Tail::default);
+        // An event cannot be appended to a compressed stream.
+        let is_readable = body::is_event_stream(headers) && !body::is_content_encoded(headers);
+        let events = is_readable.then(SseDecoder::default);
         if events.is_some() {
             headers.remove(CONTENT_LENGTH);
         }
-        let copy = Some(Reading::new(Arc::clone(upstream), dialect));
-        let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let reader = Some(ReplyReader::new(Arc::clone(upstream), api_format));
+        let announced_length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         Self {
             source,
-            told: None,
-            dialect,
-            copy,
+            annotator: None,
+            api_format,
+            reader,
             events,
-            flight: Some(flight),
-            so_far: SoFar::default(),
-            left,
-            ended: false,
+            in_flight: Some(in_flight),
+            so_far: PartialUsage::default(),
+            remaining_bytes: announced_length,
+            is_ended: false,
             _open: open,
         }
     }
 
-    /// The same, with what the answer is to say beyond. Nothing may be known of its length.
-    pub(super) fn saying(mut self, told: Option<Told>) -> Self {
-        self.told = told;
+    /// Returns the relay with a filter that adds notes. The headers must not announce a length then.
+    pub(super) fn with_annotator(mut self, annotator: Option<ReplyAnnotator>) -> Self {
+        self.annotator = annotator;
         self
     }
 
-    /// The next piece of what is handed on.
-    async fn pull(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let Some(told) = &mut self.told else { return self.source.next().await };
+    /// Returns the next piece from the source, with notes added.
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        let Some(annotator) = &mut self.annotator else { return self.source.next().await };
         while let Some(piece) = self.source.next().await? {
-            let out = told.feed(&piece);
+            let out = annotator.feed(&piece);
             if !out.is_empty() {
                 return Ok(Some(out.into()));
             }
         }
-        Ok(Some(Bytes::from(told.end())).filter(|rest| !rest.is_empty()))
+        Ok(Some(Bytes::from(annotator.finish())).filter(|rest| !rest.is_empty()))
     }
 
-    /// As the body of a response.
+    /// Returns the relay as the body of a response.
     pub(super) fn into_body(self) -> Body {
         Body::from_stream(futures_util::stream::unfold(self, |mut relay| async move {
             let piece = relay.next().await?;
@@ -155,127 +157,103 @@ impl Relay {
     }
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.ended {
+        if self.is_ended {
             return None;
         }
-        match self.pull().await {
+        match self.next_piece().await {
             Ok(Some(piece)) => {
-                if let Some(copy) = &mut self.copy
-                    && copy.feed(&piece).is_err()
+                if let Some(reader) = &mut self.reader
+                    && reader.feed(&piece).is_err()
                 {
-                    self.so_far = copy.so_far();
-                    self.copy = None;
+                    self.so_far = reader.partial_usage();
+                    self.reader = None;
                 }
-                if let Some(tail) = &mut self.events {
-                    tail.pass(&piece);
+                if let Some(events) = &mut self.events {
+                    events.feed(&piece);
+                    events.forget_text();
                 }
-                self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
-                if self.left == Some(0) {
-                    // Nobody asks for more than the head promised.
-                    self.is_whole();
+                self.remaining_bytes =
+                    self.remaining_bytes.map(|remaining| remaining.saturating_sub(piece.len() as u64));
+                if self.remaining_bytes == Some(0) {
+                    // The client reads no further than the announced length, so the relay may not be polled
+                    // again.
+                    self.finish_complete();
                 }
                 Some(Ok(piece))
             }
             Ok(None) => {
-                self.ended = true;
-                let is_whole =
-                    self.copy.as_ref().is_none_or(Reading::is_told_to_end) || self.events.is_none();
-                if is_whole {
-                    self.is_whole();
+                self.is_ended = true;
+                let is_complete =
+                    self.reader.as_ref().is_none_or(ReplyReader::may_be_complete) || self.events.is_none();
+                if is_complete {
+                    self.finish_complete();
                     return None;
                 }
-                Some(self.cut("the upstream ended its answer in the midst of it"))
+                Some(self.finish_broken_off("the upstream ended its reply early"))
             }
-            Err(trouble) => {
-                self.ended = true;
-                // A connection that breaks behind the end of a stream takes nothing away from it.
-                if self.has_ended() {
-                    self.is_whole();
+            Err(error) => {
+                self.is_ended = true;
+                // A connection that breaks after the end of a stream loses nothing.
+                if self.has_end_marker() {
+                    self.finish_complete();
                     return None;
                 }
-                Some(self.cut(&trouble.to_string()))
+                Some(self.finish_broken_off(&error.to_string()))
             }
         }
     }
 
-    /// Whether the mark that ends a stream has come.
-    fn has_ended(&self) -> bool {
-        self.events.is_some() && self.copy.as_ref().is_some_and(Reading::has_ended)
+    /// Returns whether the event that ends the stream has arrived.
+    fn has_end_marker(&self) -> bool {
+        self.events.is_some() && self.reader.as_ref().is_some_and(ReplyReader::has_ended)
     }
 
-    /// All of it is handed on.
-    fn is_whole(&mut self) {
-        self.ended = true;
-        self.over(How::Whole);
+    /// Ends the relay after the last byte was passed on.
+    fn finish_complete(&mut self) {
+        self.is_ended = true;
+        self.settle(EndKind::Complete);
     }
 
-    /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
-    fn cut(&mut self, said: &str) -> io::Result<Bytes> {
-        self.over(How::Cut);
-        let Some(tail) = &self.events else { return Err(io::Error::other(said.to_owned())) };
-        let event = format!("{}{}", tail.closing(self.dialect), speech::error_event(self.dialect, said));
+    /// Tells the client that the reply broke off: with an error event in a stream, otherwise by breaking off
+    /// as well.
+    fn finish_broken_off(&mut self, message: &str) -> io::Result<Bytes> {
+        self.settle(EndKind::BrokenOff);
+        let Some(events) = &self.events else { return Err(io::Error::other(message.to_owned())) };
+        let event =
+            format!("{}{}", closing_lines(events, self.api_format), own_replies::error_event(self.api_format, message));
         Ok(Bytes::from(event))
     }
 
-    fn over(&mut self, how: How) {
-        let Some(flight) = self.flight.take() else { return };
-        let copy = self.copy.take();
-        let so_far = copy.as_ref().map_or_else(|| std::mem::take(&mut self.so_far), Reading::so_far);
-        let reply = copy.filter(|_| how == How::Whole).and_then(|copy| copy.finish().ok());
-        flight.ends(Ending { how, reply, so_far });
+    fn settle(&mut self, kind: EndKind) {
+        let Some(in_flight) = self.in_flight.take() else { return };
+        let reader = self.reader.take();
+        let so_far = reader.as_ref().map_or_else(|| std::mem::take(&mut self.so_far), ReplyReader::partial_usage);
+        let reply = reader.filter(|_| kind == EndKind::Complete).and_then(|reader| reader.finish().ok());
+        in_flight.finish(ReplyEnding { kind, reply, so_far });
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Who leaves behind the mark that ends an answer has all of it.
-        if self.has_ended() {
-            self.is_whole();
+        // A client that leaves after the end marker has the whole reply.
+        if self.has_end_marker() {
+            self.finish_complete();
         }
-        self.over(How::Left);
+        self.settle(EndKind::ClientLeft);
     }
 }
 
-/// Where in a stream of events its newest byte stands.
-#[derive(Debug, Default)]
-struct Tail {
-    /// What the line that is not ended begins with.
-    line: Vec<u8>,
-    /// Whether the event that is not ended has data.
-    has_data: bool,
-    after_return: bool,
-}
-
-/// How a line with data begins.
-const DATA: &[u8] = b"data:";
-
-impl Tail {
-    fn pass(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            let second_half = byte == b'\n' && self.after_return;
-            self.after_return = byte == b'\r';
-            match byte {
-                _ if second_half => {}
-                b'\n' | b'\r' => {
-                    self.has_data = !self.line.is_empty() && (self.has_data || self.line == DATA);
-                    self.line.clear();
-                }
-                _ if self.line.len() < DATA.len() => self.line.push(byte),
-                _ => {}
-            }
-        }
+/// Returns what must precede an error event if the stream broke off inside an event. First a line break, if it
+/// broke off within a line. Then, if the event has data, a second data line that makes it invalid: `data: [DONE]`
+/// is followed by `data: broken off`. If the event has no data yet, its lines, such as `id: 7`, become part of
+/// the error event.
+fn closing_lines(events: &SseDecoder, api_format: ApiFormat) -> String {
+    let line = if events.is_in_line() { "\n" } else { "" };
+    if !events.has_data() {
+        return line.to_owned();
     }
-
-    /// What stands between an event that broke off and an error: a line that broke off is ended, and data that might be all there was
-    /// to come, the end of the answer too, becomes data of nothing. An event that has none yet becomes the error.
-    fn closing(&self, dialect: Dialect) -> String {
-        let line = if self.line.is_empty() { "" } else { "\n" };
-        if !self.has_data && self.line != DATA {
-            return line.to_owned();
-        }
-        let name = if dialect == Dialect::Chat { "" } else { "event: error\n" };
-        format!("{line}{name}data: broken off\n\n")
-    }
+    let name = if api_format == ApiFormat::Chat { "" } else { "event: error\n" };
+    format!("{line}{name}data: broken off\n\n")
 }
 
 #[cfg(test)]
@@ -287,12 +265,11 @@ mod tests {
     #[test]
     fn what_concerns_a_connection_is_not_handed_on() {
         let mut headers = HeaderMap::new();
-        for (name, value) in
-            [("connection", "keep-alive, x-hop"), ("x-hop", "1"), ("te", "trailers"), ("x-stays", "1")]
+        for (name, value) in [("connection", "keep-alive, x-hop"), ("x-hop", "1"), ("te", "trailers"), ("x-stays", "1")]
         {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        without_hops(&mut headers);
+        remove_hop_headers(&mut headers);
         assert_eq!(headers.len(), 1);
     }
 
@@ -312,9 +289,14 @@ mod tests {
             ("data: a\n\ndat", "\n"),
             (": ping", "\n"),
         ] {
-            let mut tail = Tail::default();
-            tail.pass(text.as_bytes());
-            assert_eq!(tail.closing(Dialect::Chat), closing, "{text:?}");
+            for cut in 0..=text.len() {
+                let mut events = SseDecoder::default();
+                for piece in [&text[..cut], &text[cut..]] {
+                    events.feed(piece.as_bytes());
+                    events.forget_text();
+                }
+                assert_eq!(closing_lines(&events, ApiFormat::Chat), closing, "{text:?} cut at {cut}");
+            }
         }
     }
 }

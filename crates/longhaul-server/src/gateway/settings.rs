@@ -1,149 +1,156 @@
-//! What whoever runs a gateway settles.
+//! The settings of a gateway, which its operator chooses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::prices::Dollars;
 
 use crate::session;
-use crate::store::Secret;
+use crate::store::GatewayKey;
 use crate::upstream::Upstream;
 
-/// What holds for a gateway as long as it runs.
+/// The settings of a gateway. They stay the same while it runs.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// What holds for each of its sessions.
-    pub session: session::Settings,
-    /// Whether anything is rewritten at all. Off means that every byte passes as it came.
+pub struct GatewaySettings {
+    /// The settings of each session.
+    pub session: session::SessionSettings,
+    /// Whether requests are rewritten. If it is off, every byte passes through unchanged.
     pub compression: Switch,
-    /// Whether `/compress` and the like are answered by the gateway itself.
+    /// Whether the gateway answers typed commands such as `/compress`.
     pub commands: Switch,
-    /// Whether models are offered tools that reach back to what compactions removed.
-    pub recall: Recall,
-    /// Where requests go.
+    /// When models are offered the tools that recall content that compactions removed.
+    pub recall: RecallMode,
+    /// The upstreams that requests are sent to.
     pub upstreams: Upstreams,
-    /// Who is let in.
-    pub access: Access,
-    /// Names besides those of this machine under which the gateway may be asked.
+    /// The clients that may use the gateway.
+    pub access: ClientAccess,
+    /// Host names under which the gateway may be addressed, besides those of this machine.
     pub hosts: Vec<String>,
-    /// What a request may take.
-    pub limits: Limits,
-    /// Whether what the provider has cached is kept warm while nobody asks.
-    pub keep_alive: Option<KeepAlive>,
+    /// The limits for requests, connections and sessions.
+    pub limits: GatewayLimits,
+    /// The settings for refreshing providers' caches while sessions are idle; none to refresh nothing.
+    pub keep_alive: Option<CacheKeepAlive>,
 }
 
-/// Something that is on or off.
+/// A setting that is on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// It is on.
+    /// The feature is enabled.
     On,
-    /// It is off.
+    /// The feature is disabled.
     Off,
 }
 
 impl Switch {
-    /// Whether it is on.
+    /// Returns whether the setting is on.
     #[must_use]
     pub fn is_on(self) -> bool {
         self == Self::On
     }
 }
 
-/// When models are offered the recall tools. They stand behind the client's own, and are answered by the gateway.
+/// When models are offered the recall tools. They are listed after the client's tools, and the
+/// gateway answers their calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Recall {
-    /// Never.
+pub enum RecallMode {
+    /// The tools are never offered.
     Off,
-    /// As long as something of the session is compacted. They come with the compaction, which changes what is cached anyway.
+    /// The tools are offered while the session is compacted. They arrive with the compaction, which changes
+    /// the cached prefix anyway.
     #[default]
     Auto,
-    /// From the first request of a session on.
+    /// The tools are offered from the first request of a session on.
     On,
 }
 
-/// The clients that are let in.
+/// The clients that may use the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
-    /// All, as long as the store has no keys: only for a gateway that nobody beyond this machine can reach. All are one tenant.
+pub enum ClientAccess {
+    /// All clients, as long as the store has no keys. Only for a gateway that no other machine can reach. All
+    /// clients are one tenant.
     Open,
-    /// Clients with a key of the store. Each key leads to one tenant.
+    /// Clients with a key of the store. Each key belongs to one tenant.
     Keys,
-    /// Clients with this key, which is in no store: the gateway of one run. All are one tenant.
-    Run(Arc<Secret>),
+    /// Clients with this key, which is in no store: the gateway of one `longhaul run`. All clients are one
+    /// tenant.
+    RunKey(Arc<GatewayKey>),
 }
 
-/// Where requests go, by dialect. Nothing in a request chooses.
+/// The upstream for each API format. Nothing in a request can choose another one.
 #[derive(Debug, Clone)]
 pub struct Upstreams {
-    /// Chat Completions.
+    /// The upstream for Chat Completions requests.
     pub chat: Arc<Upstream>,
-    /// Messages.
+    /// The upstream for Messages requests.
     pub messages: Arc<Upstream>,
-    /// Responses.
+    /// The upstream for Responses requests.
     pub responses: Arc<Upstream>,
 }
 
 impl Upstreams {
-    /// Who takes bodies of this dialect.
+    /// Returns the upstream that receives requests in this API format.
     #[must_use]
-    pub fn of(&self, dialect: Dialect) -> &Arc<Upstream> {
-        match dialect {
-            Dialect::Chat => &self.chat,
-            Dialect::Messages => &self.messages,
-            Dialect::Responses => &self.responses,
+    pub fn for_api_format(&self, api_format: ApiFormat) -> &Arc<Upstream> {
+        match api_format {
+            ApiFormat::Chat => &self.chat,
+            ApiFormat::Messages => &self.messages,
+            ApiFormat::Responses => &self.responses,
         }
     }
 }
 
-/// What a request may take.
+/// The limits for requests, connections and sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The bytes of a body, as it comes and unpacked.
-    pub body: usize,
-    /// The time until a request's head is there,
-    pub head: Duration,
-    /// and between two pieces of its body.
-    pub pieces: Duration,
-    /// The bytes a second in which a body has to come, after a first time of `pieces`.
-    pub body_rate: usize,
-    /// The bytes of all bodies that are in memory at a time, as they came and unpacked. A request beyond them is refused with 503.
-    pub bodies: usize,
-    /// The time that our own work may take beyond what a session may wait for a summary; then the original goes through.
+pub struct GatewayLimits {
+    /// The largest body in bytes, both as received and decompressed.
+    pub max_body_bytes: usize,
+    /// The longest time until the headers of a request are complete.
+    pub head_timeout: Duration,
+    /// The longest time between two pieces of a request body.
+    pub piece_timeout: Duration,
+    /// The lowest average speed of a request body in bytes per second, after a first period of
+    /// `piece_timeout`.
+    pub min_body_bytes_per_second: usize,
+    /// The limit for the bytes of all bodies in memory, as received and decompressed. A request beyond it is
+    /// refused with 503.
+    pub max_total_body_bytes: usize,
+    /// The longest time that Longhaul's own work may take, not counting the wait for a summary. After it the
+    /// original request is sent.
     pub deadline: Duration,
-    /// The time until an upstream answers,
-    pub first_byte: Duration,
-    /// and that it may be silent in the midst of an answer.
-    pub idle: Duration,
-    /// Connections at a time.
-    pub connections: usize,
-    /// The time that open answers have to end in when the gateway is told to stop.
-    pub drain: Duration,
-    /// Sessions that are held in memory; all others are read from the store when they go on.
-    pub live: usize,
+    /// The longest time until an upstream begins its reply.
+    pub first_byte_timeout: Duration,
+    /// The longest time that an upstream may be silent within a reply.
+    pub idle_timeout: Duration,
+    /// The largest number of open connections.
+    pub max_connections: usize,
+    /// The time that open replies have to end when the gateway shuts down.
+    pub drain_timeout: Duration,
+    /// The largest number of sessions in memory. Other sessions are read from the store when they continue.
+    pub max_live_sessions: usize,
 }
 
-impl Default for Limits {
+impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
-            body: 64 * 1024 * 1024,
-            head: Duration::from_secs(30),
-            pieces: Duration::from_mins(1),
-            body_rate: 8 * 1024,
-            bodies: 256 * 1024 * 1024,
+            max_body_bytes: 64 * 1024 * 1024,
+            head_timeout: Duration::from_secs(30),
+            piece_timeout: Duration::from_mins(1),
+            min_body_bytes_per_second: 8 * 1024,
+            max_total_body_bytes: 256 * 1024 * 1024,
             deadline: Duration::from_secs(5),
-            first_byte: Duration::from_mins(15),
-            idle: Duration::from_mins(5),
-            connections: 4096,
-            drain: Duration::from_secs(30),
-            live: 256,
+            first_byte_timeout: Duration::from_mins(15),
+            idle_timeout: Duration::from_mins(5),
+            max_connections: 4096,
+            drain_timeout: Duration::from_secs(30),
+            max_live_sessions: 256,
         }
     }
 }
 
-/// How caches are kept warm.
+/// The settings for refreshing providers' caches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeepAlive {
-    /// No more is spent on it in a day.
-    pub a_day: Dollars,
+pub struct CacheKeepAlive {
+    /// The most money that may be spent on refreshes in a day.
+    pub max_per_day: Dollars,
 }

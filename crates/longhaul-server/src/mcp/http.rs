@@ -1,4 +1,5 @@
-//! The server over streamable HTTP, at `/mcp`: each request by itself, under names of this machine, or with a key of the store.
+//! The MCP server over streamable HTTP, at `/mcp`. Requests are independent of each other. The server answers
+//! only to host names of this machine, or requires a gateway key of the store.
 
 use std::io;
 use std::sync::Arc;
@@ -12,16 +13,16 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
-use super::Server;
-use super::whose::Access;
-use crate::gateway::body::{self, Pace, Room};
-use crate::gateway::{Limits, key_of};
+use super::McpServer;
+use super::access::McpAccess;
+use crate::gateway::body::{self, BodyLimits, BodyMemory};
+use crate::gateway::{GatewayLimits, find_gateway_key};
 use crate::listen;
 
-/// The path that clients are given.
-const PATH: &str = "/mcp";
-/// The pages that may ask: this machine's own.
-const PAGES: [&str; 6] = [
+/// The path of the MCP endpoint.
+const MCP_PATH: &str = "/mcp";
+/// The origins of web pages that may send requests: only this machine's own.
+const ALLOWED_ORIGINS: [&str; 6] = [
     "http://localhost:*",
     "http://127.0.0.1:*",
     "http://[::1]:*",
@@ -29,65 +30,65 @@ const PAGES: [&str; 6] = [
     "https://127.0.0.1:*",
     "https://[::1]:*",
 ];
-/// No call needs more bytes.
-const BODY: usize = 4 << 20;
-/// Nor do all of them that are read at a time.
-const BODIES: usize = 64 << 20;
+/// The largest request body, in bytes. Chosen by hand: 4 MiB.
+const MAX_BODY_BYTES: usize = 4 << 20;
+/// The bytes that all request bodies may use together while they are read. Chosen by hand: 64 MiB.
+const MAX_TOTAL_BODY_BYTES: usize = 64 << 20;
 
-/// Answers until it is told to stop.
+/// Serves clients until `stop` completes.
 ///
 /// # Errors
-/// A socket that fails.
+/// Returns an error if the socket fails.
 pub async fn serve(
-    server: Server,
+    server: McpServer,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(BODY)
-        .with_allowed_origins(PAGES)
+        .with_max_request_body_bytes(MAX_BODY_BYTES)
+        .with_allowed_origins(ALLOWED_ORIGINS)
         .enforce_origin_validation();
-    let ends = config.cancellation_token.clone();
-    // Who has a key could not have been tricked into coming, whatever name it was given for us.
+    let cancellation_token = config.cancellation_token.clone();
+    // The check of host names prevents DNS rebinding. A client with a key needs no such check.
     let config = match server.access {
-        Access::All => config,
-        Access::Keys => config.disable_allowed_hosts(),
+        McpAccess::All => config,
+        McpAccess::Keys => config.disable_allowed_hosts(),
     };
-    let each = server.clone();
+    let handler = server.clone();
     let service =
-        StreamableHttpService::new(move || Ok(each.clone()), NeverSessionManager::default().into(), config);
-    let room = Arc::new(Room::new(BODIES));
+        StreamableHttpService::new(move || Ok(handler.clone()), NeverSessionManager::default().into(), config);
+    let body_memory = Arc::new(BodyMemory::new(MAX_TOTAL_BODY_BYTES));
     let routes = Router::new()
-        .route_service(PATH, service)
-        .layer(middleware::from_fn_with_state(room, take_in))
-        .layer(middleware::from_fn_with_state(server, admit));
-    let limits = Limits::default().of_connections();
-    listen::serve(listener, routes, limits, stop, move || ends.cancel()).await;
+        .route_service(MCP_PATH, service)
+        .layer(middleware::from_fn_with_state(body_memory, read_body))
+        .layer(middleware::from_fn_with_state(server, authenticate));
+    let limits = GatewayLimits::default().connection_limits();
+    listen::serve(listener, routes, limits, stop, move || cancellation_token.cancel()).await;
     Ok(())
 }
 
-/// Reads a request whole, if it comes fast enough, before anything else looks at it.
-async fn take_in(State(room): State<Arc<Room>>, request: Request, next: Next) -> Response {
+/// Reads the whole body of a request, within limits of size and speed, before anything else parses it.
+async fn read_body(State(body_memory): State<Arc<BodyMemory>>, request: Request, next: Next) -> Response {
     let (parts, incoming) = request.into_parts();
-    let pace = Pace { most: BODY, ..Pace::of(&Limits::default()) };
-    match body::read(incoming, pace, &room).await {
-        Ok(read) => next.run(Request::from_parts(parts, read.into())).await,
-        Err(refused) => (refused.status(), format!("{}\n", refused.said())).into_response(),
+    let limits = BodyLimits { max_bytes: MAX_BODY_BYTES, ..BodyLimits::new(&GatewayLimits::default()) };
+    match body::read(incoming, limits, &body_memory).await {
+        Ok(body_bytes) => next.run(Request::from_parts(parts, body_bytes.into())).await,
+        Err(error) => (error.status(), format!("{}\n", error.message())).into_response(),
     }
 }
 
-/// Lets a request in, and says with it whose sessions it may see.
-async fn admit(State(server): State<Server>, mut request: Request, next: Next) -> Response {
-    if server.access == Access::Keys {
-        let Some(key) = key_of(request.headers()) else { return closed() };
-        match server.store.key(key).await {
-            Ok(Some(granted)) => drop(request.extensions_mut().insert(granted.tenant)),
-            Ok(None) => return closed(),
+/// Checks the key of a request, and attaches its tenant to the request.
+async fn authenticate(State(server): State<McpServer>, mut request: Request, next: Next) -> Response {
+    if server.access == McpAccess::Keys {
+        let Some(key) = find_gateway_key(request.headers()) else { return unauthorized() };
+        match server.store.find_key(key).await {
+            Ok(Some(key_grant)) => drop(request.extensions_mut().insert(key_grant.tenant)),
+            Ok(None) => return unauthorized(),
             Err(error) => {
-                tracing::warn!("the store does not say who a key lets in: {error}");
-                return (StatusCode::SERVICE_UNAVAILABLE, "the store that knows the keys does not answer\n")
+                tracing::warn!("cannot look up a key in the store: {error}");
+                return (StatusCode::SERVICE_UNAVAILABLE, "the store of the keys does not answer; try again\n")
                     .into_response();
             }
         }
@@ -95,7 +96,7 @@ async fn admit(State(server): State<Server>, mut request: Request, next: Next) -
     next.run(request).await
 }
 
-fn closed() -> Response {
-    let said = "this server wants a key of the store: x-longhaul-key, or authorization: Bearer\n";
-    (StatusCode::UNAUTHORIZED, said).into_response()
+fn unauthorized() -> Response {
+    let message = "this server requires a gateway key: send it as x-longhaul-key, or as authorization: Bearer\n";
+    (StatusCode::UNAUTHORIZED, message).into_response()
 }

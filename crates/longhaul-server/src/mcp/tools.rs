@@ -1,34 +1,34 @@
-//! The one table of tools: what each is called, takes, says of itself, and does to the world.
+//! The table of tools: name, arguments, description and effect of each.
 
 use rmcp::model::{Tool as Definition, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::recall;
 
-/// What a client can call.
+/// A tool that a client can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// One of those that a gateway offers to models, too.
-    Recall(recall::Tool),
+pub(super) enum McpTool {
+    /// A recall tool, which the gateway offers to models too.
+    Recall(recall::RecallTool),
     Status,
     Compress,
     Undo,
 }
 
-/// What a tool does to the world.
+/// The effect of a tool on a session, for its annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing.
-    Looks,
-    /// It decides which view of a session is in force. Nothing is deleted by it, and it can be taken back.
-    Decides,
+    /// It changes nothing.
+    ReadOnly,
+    /// It changes which compaction is active. It deletes nothing and can be undone.
+    ChangesView,
 }
 
-impl Tool {
+impl McpTool {
     pub(super) const ALL: [Self; 6] = [
-        Self::Recall(recall::Tool::Search),
-        Self::Recall(recall::Tool::Open),
-        Self::Recall(recall::Tool::Outline),
+        Self::Recall(recall::RecallTool::Search),
+        Self::Recall(recall::RecallTool::Open),
+        Self::Recall(recall::RecallTool::Outline),
         Self::Status,
         Self::Compress,
         Self::Undo,
@@ -43,18 +43,18 @@ impl Tool {
         }
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
     fn title(self) -> &'static str {
         match self {
-            Self::Recall(recall::Tool::Search) => "Search earlier messages",
-            Self::Recall(recall::Tool::Open) => "Open an earlier block",
-            Self::Recall(recall::Tool::Outline) => "Outline of the session",
+            Self::Recall(recall::RecallTool::Search) => "Search earlier messages",
+            Self::Recall(recall::RecallTool::Open) => "Open an earlier block",
+            Self::Recall(recall::RecallTool::Outline) => "Outline of the session",
             Self::Status => "Sessions and their size",
             Self::Compress => "Compact a session",
-            Self::Undo => "Take a compaction back",
+            Self::Undo => "Undo a compaction",
         }
     }
 
@@ -62,35 +62,35 @@ impl Tool {
         match self {
             Self::Recall(tool) => tool.description(),
             Self::Status => {
-                "List the sessions that longhaul keeps, newest first, or one of them: messages, tokens in view and in all, \
-                 compactions, money."
+                "List the stored sessions, newest first, or describe one: messages, tokens sent and in all, \
+                 compactions, cost."
             }
             Self::Compress => {
-                "Compact a session of longhaul now; it takes effect with the session's next request through the gateway. What \
-                 goes stays recallable, and undo takes it back. Use it when a person asks for it."
+                "Compact a session now; it applies to the session's next request through the gateway. Removed \
+                 text stays recallable, and undo reverts it. Use it when a person asks for it."
             }
             Self::Undo => {
-                "Take the newest compaction of a session back, or with redo: true put it in force again. Use it when a person \
-                 asks for it."
+                "Undo the newest compaction of a session, or with redo: true activate it again. Use it when a \
+                 person asks for it."
             }
         }
     }
 
     fn effect(self) -> Effect {
         match self {
-            Self::Recall(_) | Self::Status => Effect::Looks,
-            Self::Compress | Self::Undo => Effect::Decides,
+            Self::Recall(_) | Self::Status => Effect::ReadOnly,
+            Self::Compress | Self::Undo => Effect::ChangesView,
         }
     }
 
-    /// The arguments beside `session`, which all tools take.
+    /// Returns the schema of the arguments without `session`, which all tools accept.
     fn own_schema(self) -> Value {
         let properties = match self {
             Self::Recall(tool) => return tool.schema(),
             Self::Status => json!({}),
             Self::Compress => json!({
-                "focus": {"type": "string", "description": "a topic to keep before all else"},
-                "preview": {"type": "boolean", "description": "only say what would become of it"}
+                "focus": {"type": "string", "description": "topic to keep"},
+                "preview": {"type": "boolean", "description": "only preview the result"}
             }),
             Self::Undo => json!({"redo": {"type": "boolean"}}),
         };
@@ -100,16 +100,16 @@ impl Tool {
     fn schema(self) -> Map<String, Value> {
         let mut schema = self.own_schema();
         schema["properties"]["session"] =
-            json!({"type": "string", "description": "id of a session, or its beginning; see status"});
+            json!({"type": "string", "description": "ID of a session, or its beginning; see status"});
         match schema {
             Value::Object(schema) => schema,
             _ => Map::new(),
         }
     }
 
-    /// As it is listed.
+    /// Returns the definition that `tools/list` sends.
     pub(super) fn definition(self) -> Definition {
-        let looks = self.effect() == Effect::Looks;
+        let looks = self.effect() == Effect::ReadOnly;
         let annotations = ToolAnnotations::with_title(self.title())
             .read_only(looks)
             .destructive(false)
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name_and_takes_a_session() {
-        for tool in Tool::ALL {
-            assert_eq!(Tool::named(tool.name()), Some(tool));
+        for tool in McpTool::ALL {
+            assert_eq!(McpTool::from_name(tool.name()), Some(tool));
             let definition = serde_json::to_value(tool.definition()).unwrap();
             let schema = &definition["inputSchema"];
             assert_eq!(schema["properties"]["session"]["type"], "string");

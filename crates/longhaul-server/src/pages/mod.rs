@@ -1,48 +1,51 @@
-//! Pages for people, as HTML: what the dashboard, `longhaul report` and `longhaul cost --html` share.
+//! HTML pages: the parts that the dashboard, `longhaul report` and `longhaul cost --html` share.
 //!
 //! ```text
-//! style.css   one sheet, light and dark
-//! chart/      lines over the requests of a session, or over time, as SVG
-//! bar.rs      one bar of several parts
-//! compaction/ one compaction, before and after side by side
-//! report.rs   a page of one that stands alone
-//! words.rs    money and times as people read them, and text that is somebody else's
+//! style.css       one style sheet, light and dark
+//! chart/          line charts over the requests of a session, or over time, as SVG
+//! bar.rs          one bar of several parts
+//! compaction/     one compaction, before and after side by side
+//! report.rs       a page in a single file, for one compaction
+//! formatting.rs   money and times for people, and untrusted text
 //! ```
 //!
-//! Markup is written with `maud`, which escapes whatever is put into it: text out of a transcript cannot become an element, an
-//! attribute or a script. No page has a `style` attribute, so that a strict content-security policy can be in force, and none
-//! asks for anything of another host.
+//! Invariants: markup is written with `maud`, which escapes every value, so text from a transcript cannot
+//! become an element, an attribute or a script. No page has a `style` attribute, so that a strict content
+//! security policy is possible, and none loads anything from another host.
 
 mod bar;
 pub mod chart;
 pub mod compaction;
+mod formatting;
 pub mod report;
-mod words;
 
-pub use bar::{Part, bar};
-pub use longhaul_engine::tokens::grouped;
+pub use bar::{BarPart, bar};
+pub use formatting::{
+    dollar_tick, dollars, format_duration, format_minutes, pluralize, sanitize_line, short_count, time_ago,
+    utc_timestamp,
+};
+pub use longhaul_engine::tokens::group_digits;
 pub use maud::{Markup, PreEscaped};
-pub use words::{ago, clock, dollar_tick, dollars, lasted, short, shown, stamp};
 
 use maud::{DOCTYPE, html};
 
-/// The sheet that every page has.
-pub const STYLE: &str = include_str!("style.css");
+/// The style sheet of every page.
+pub const STYLE_SHEET: &str = include_str!("style.css");
 
-/// Whose choice of light or dark a page follows.
+/// The colour theme of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Theme {
-    /// What the reader's system prefers.
+    /// The theme that the reader's system prefers.
     #[default]
     System,
-    /// Light, whatever the system prefers.
+    /// The light theme.
     Light,
-    /// Dark, likewise.
+    /// The dark theme.
     Dark,
 }
 
 impl Theme {
-    /// The name that `data-theme` has for it; none where the system decides.
+    /// Returns the name of the theme for the attribute `data-theme`; none if the system decides.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -52,9 +55,9 @@ impl Theme {
         }
     }
 
-    /// The theme of a name, as a form or a cookie has it. Whatever is no theme is the system's.
+    /// Returns the theme with this name, from a form or a cookie; [`Theme::System`] for any other text.
     #[must_use]
-    pub fn of(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "light" => Self::Light,
             "dark" => Self::Dark,
@@ -63,8 +66,8 @@ impl Theme {
     }
 }
 
-/// A whole document. `head` says how the sheet comes in: as a link where the page is served, as text in a page that stands
-/// alone (`inline_style`).
+/// Renders a complete HTML document. `head` brings in the style sheet: as a link if a server serves the page,
+/// or with [`inline_style`] for a page in a single file.
 #[must_use]
 pub fn document(title: &str, theme: Theme, head: &Markup, body: &Markup) -> String {
     let page = html! {
@@ -73,7 +76,7 @@ pub fn document(title: &str, theme: Theme, head: &Markup, body: &Markup) -> Stri
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width,initial-scale=1";
-                title { (shown(title)) }
+                title { (sanitize_line(title)) }
                 (head)
             }
             body { (body) }
@@ -82,42 +85,42 @@ pub fn document(title: &str, theme: Theme, head: &Markup, body: &Markup) -> Stri
     page.into_string()
 }
 
-/// The sheet as part of a page that stands alone.
+/// Returns the style sheet as an element, for a page in a single file.
 #[must_use]
 pub fn inline_style() -> Markup {
-    html! { style { (PreEscaped(STYLE)) } }
+    html! { style { (PreEscaped(STYLE_SHEET)) } }
 }
 
-/// What became of a piece of a transcript.
+/// The effect of a compaction on a block or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
-    /// It stands as it stood.
+    /// It is unchanged.
     Kept,
-    /// A shorter text stands in its place.
-    Digested,
-    /// It is gone from its place, and the checkpoint speaks for it.
-    Folded,
-    /// It is gone, and nothing speaks for it.
+    /// A shorter text replaced it.
+    Shortened,
+    /// It was removed, and the checkpoint summarizes it.
+    Summarized,
+    /// It was removed, and nothing replaces it.
     Removed,
 }
 
 impl Fate {
-    /// All, in the order in which they are listed.
-    pub const ALL: [Self; 4] = [Self::Kept, Self::Digested, Self::Folded, Self::Removed];
+    /// All values, in the order of the legend.
+    pub const ALL: [Self; 4] = [Self::Kept, Self::Shortened, Self::Summarized, Self::Removed];
 
-    /// Its name, which is its class in the sheet too.
+    /// Returns the name, which is also the class in the style sheet.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
-            Self::Digested => "digested",
-            Self::Folded => "folded",
+            Self::Shortened => "shortened",
+            Self::Summarized => "summarized",
             Self::Removed => "removed",
         }
     }
 }
 
-/// The mark that says a fate in a list.
+/// Renders the badge with the name of a fate.
 #[must_use]
 pub fn badge(fate: Fate) -> Markup {
     html! { span class={ "badge " (fate.name()) } { (fate.name()) } }
@@ -128,27 +131,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_into_a_document_cannot_leave_its_place() {
+    fn text_in_a_document_never_becomes_markup() {
         let hostile = "</title><script>alert(1)</script>\u{202e}\u{7}";
-        let page =
-            document(hostile, Theme::Dark, &inline_style(), &html! { p title=(hostile) { (hostile) } });
+        let page = document(hostile, Theme::Dark, &inline_style(), &html! { p title=(hostile) { (hostile) } });
         assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\" data-theme=\"dark\">"), "{page}");
         assert!(!page.contains("<script"), "{page}");
         assert!(!document("t", Theme::System, &html! {}, &html! {}).contains("data-theme"));
     }
 
     #[test]
-    fn the_sheet_asks_for_nothing_and_stays_within_its_element() {
+    fn the_style_sheet_loads_nothing_and_stays_within_its_element() {
         for outside in ["url(", "@import", "</", "http"] {
-            assert!(!STYLE.contains(outside), "{outside}");
+            assert!(!STYLE_SHEET.contains(outside), "{outside}");
         }
     }
 
     #[test]
     fn themes_have_names_that_read_back() {
         for theme in [Theme::Light, Theme::Dark] {
-            assert_eq!(theme.name().map(Theme::of), Some(theme));
+            assert_eq!(theme.name().map(Theme::from_name), Some(theme));
         }
-        assert_eq!(Theme::of("\"><script>"), Theme::System);
+        assert_eq!(Theme::from_name("\"><script>"), Theme::System);
     }
 }

@@ -1,131 +1,148 @@
-//! A page that stands alone: one compaction, and the course of the session that it belongs to.
+//! The page of `longhaul report`: one compaction, and a replay of its session, in a single HTML file.
 
 use longhaul_engine::Tokens;
-use longhaul_engine::cost::Turn;
+use longhaul_engine::cost::ReplayedRequest;
 use maud::{Markup, html};
 
-use super::chart::{Along, Chart, Limit, Line, key};
-use super::compaction::{Compaction, Reader, list, top};
-use super::words::{clock, dollar_tick, dollars, short, shown};
-use super::{Theme, document, grouped, inline_style};
+use super::chart::{Chart, ChartLine, LimitLine, XAxis, legend_key};
+use super::compaction::{CompactionView, RenderOptions, message_list, overview};
+use super::formatting::{dollar_tick, dollars, format_minutes, sanitize_line, short_count};
+use super::{Theme, document, inline_style, pluralize};
 
-/// Nothing but the sheet in the page itself: no script, no picture, no request to anybody, whatever the transcript holds.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// The content security policy of the page: only its own style sheet, no script, no image and no network,
+/// whatever the transcript contains.
+const CONTENT_SECURITY_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// What the page is made of.
-pub struct Report<'r> {
-    /// What was compacted, as its owner names it.
-    pub of: &'r str,
-    /// What a reader has to know first.
+/// The content of the page.
+pub struct ReportPage<'r> {
+    /// The name of the compacted session or file.
+    pub subject: &'r str,
+    /// The notices at the top of the page.
     pub notices: &'r [String],
     /// The compaction.
-    pub compaction: &'r Compaction,
-    /// How the session came there, or why that is not drawn.
-    pub story: Result<Story, String>,
+    pub compaction: &'r CompactionView,
+    /// The replay of the session, or the reason why there is none.
+    pub replay: Result<SessionReplay, String>,
 }
 
-/// A session replayed request by request, on several courses.
-pub struct Story {
-    /// The courses, in the order in which they are drawn.
-    pub courses: Vec<Course>,
-    /// What a request may hold.
+/// A session replayed request by request, with several strategies.
+pub struct SessionReplay {
+    /// The strategies, in the order in which they are drawn.
+    pub strategies: Vec<StrategyReplay>,
+    /// The context window of the model.
     pub window: Tokens,
-    /// From where on a compaction is due.
+    /// The size at which a compaction is triggered.
     pub threshold: Tokens,
-    /// What the drawing rests on.
-    pub says: String,
+    /// The assumptions of the replay, printed above the charts.
+    pub caption: String,
 }
 
-/// One course.
-pub struct Course {
-    /// What is done on it.
+/// The replay with one strategy.
+pub struct StrategyReplay {
+    /// The name of the strategy.
     pub name: String,
-    /// Its requests.
-    pub turns: Vec<Turn>,
+    /// The requests of the session, in order.
+    pub requests: Vec<ReplayedRequest>,
 }
 
-/// The whole page.
+/// Renders the page.
 #[must_use]
-pub fn page(report: &Report<'_>) -> String {
-    let title = format!("One compaction of {}", report.of);
+pub fn render_page(report: &ReportPage<'_>) -> String {
+    let title = format!("One compaction of {}", report.subject);
     let head = html! {
-        meta http-equiv="Content-Security-Policy" content=(POLICY);
+        meta http-equiv="Content-Security-Policy" content=(CONTENT_SECURITY_POLICY);
         meta name="referrer" content="no-referrer";
         (inline_style())
     };
     let body = html! {
         main.broad {
-            h1 { (shown(&title)) }
-            @for notice in report.notices { p.notice { (shown(notice)) } }
-            (top(report.compaction))
-            @match &report.story {
-                Ok(story) => (course(story)),
-                Err(why) => section { h2 { "Tokens and money over the session" } p.soft { (shown(why)) } },
+            h1 { (sanitize_line(&title)) }
+            @for notice in report.notices { p.notice { (sanitize_line(notice)) } }
+            (overview(report.compaction))
+            @match &report.replay {
+                Ok(replay) => (replay_section(replay)),
+                Err(why) => section { h2 { "Tokens and money over the session" } p.soft { (sanitize_line(why)) } },
             }
-            (list(report.compaction, Reader::default()))
+            (message_list(report.compaction, RenderOptions::default()))
         }
     };
     document(&title, Theme::System, &head, &body)
 }
 
-/// Tokens and money over the requests of the session.
-fn course(story: &Story) -> Markup {
+/// Renders the charts of tokens and money over the requests of the session.
+fn replay_section(replay: &SessionReplay) -> Markup {
     html! {
         section #course {
             h2 { "Tokens and money over the session" }
-            p.small.soft { (shown(&story.says)) }
+            p.small.soft { (sanitize_line(&replay.caption)) }
             ul.legend {
-                @for (color, course) in story.courses.iter().enumerate() {
-                    li { (key(COLORS[color % COLORS.len()])) b { (shown(&course.name)) } ": " (sum(course)) }
+                @for (color, strategy) in replay.strategies.iter().enumerate() {
+                    li { (legend_key(STRATEGY_COLORS[color % STRATEGY_COLORS.len()])) b { (sanitize_line(&strategy.name)) } ": " (strategy_totals(strategy)) }
                 }
                 li.soft { "○ a compaction" }
             }
             figure {
                 h3 { "Tokens sent with each request" }
-                (draw(story, "tokens", |_, turn| turn.tokens.number() as f64, &short))
+                (strategy_chart(replay, "tokens", |_, turn| turn.tokens.number() as f64, &short_count))
             }
             figure {
                 h3 { "Dollars spent so far" }
-                (draw(story, "dollars", |before, turn| before + turn.paid().0, &dollar_tick))
+                (strategy_chart(replay, "dollars", |before, turn| before + turn.total_cost().0, &dollar_tick))
             }
         }
     }
 }
 
-/// The colours of the courses.
-const COLORS: [usize; 3] = [0, 5, 2];
+/// The colours of the strategies, as indices into the colours of the style sheet.
+const STRATEGY_COLORS: [usize; 3] = [0, 5, 2];
 
-fn sum(course: &Course) -> String {
-    let usd: f64 = course.turns.iter().map(|turn| turn.paid().0).sum();
-    let compactions = course.turns.iter().filter(|turn| turn.compacted.is_some()).count();
-    let word = if compactions == 1 { "compaction" } else { "compactions" };
-    format!("{}, {} {word}", dollars(usd), grouped(compactions as u64))
+fn strategy_totals(strategy: &StrategyReplay) -> String {
+    let usd: f64 = strategy.requests.iter().map(|turn| turn.total_cost().0).sum();
+    let compactions = strategy.requests.iter().filter(|turn| turn.compaction.is_some()).count();
+    format!("{}, {}", dollars(usd), pluralize(compactions, "compaction"))
 }
 
-fn draw(story: &Story, unit: &str, value: fn(f64, &Turn) -> f64, label: &dyn Fn(f64) -> String) -> Markup {
-    let line = |(at, course): (usize, &Course)| {
-        let values = course.turns.iter().scan(0.0, |before, turn| {
+fn strategy_chart(
+    replay: &SessionReplay,
+    unit: &str,
+    value: fn(f64, &ReplayedRequest) -> f64,
+    label: &dyn Fn(f64) -> String,
+) -> Markup {
+    let line = |(at, strategy): (usize, &StrategyReplay)| {
+        let values = strategy.requests.iter().scan(0.0, |before, turn| {
             *before = value(*before, turn);
             Some(*before)
         });
-        let dots = course.turns.iter().enumerate().filter(|(_, turn)| turn.compacted.is_some());
-        Line::of_requests(COLORS[at % COLORS.len()], values).with_dots(dots.map(|(at, _)| at))
+        let dots = strategy.requests.iter().enumerate().filter(|(_, turn)| turn.compaction.is_some());
+        ChartLine::from_values(STRATEGY_COLORS[at % STRATEGY_COLORS.len()], values).with_dots(dots.map(|(at, _)| at))
     };
-    let lines: Vec<Line> = story.courses.iter().enumerate().map(line).collect();
+    let lines: Vec<ChartLine> = replay.strategies.iter().enumerate().map(line).collect();
     let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(0.0, f64::max);
     let limits = [
-        Limit { at: story.window.number() as f64, name: "window" },
-        Limit { at: story.threshold.number() as f64, name: "threshold" },
+        LimitLine { value: replay.window.number() as f64, name: "window" },
+        LimitLine { value: replay.threshold.number() as f64, name: "threshold" },
     ];
     let (top, limits) = if unit == "tokens" {
-        let window = story.window.number() as f64;
-        // Far above the window a line is only far above it.
+        let window = replay.window.number() as f64;
+        // A line may rise far above the window; the chart ends at three windows, so that the rest stays
+        // readable.
         (if highest > window { (1.05 * highest).min(3.0 * window) } else { 1.1 * highest }, &limits[..])
     } else {
         (1.05 * highest, &[][..])
     };
-    let first = story.courses.first().map_or(&[][..], |course| &course.turns);
-    let when = |at: usize| first.get(at).map_or(String::new(), |turn| clock(turn.at.as_secs_f64() / 60.0));
-    let says = "one line for each course, over the requests of the session";
-    Chart { title: unit, says, unit, lines: &lines, top, limits, label, along: Along::Requests(&when) }.draw()
+    let first = replay.strategies.first().map_or(&[][..], |strategy| &strategy.requests);
+    let when = |at: usize| first.get(at).map_or(String::new(), |turn| format_minutes(turn.at.as_secs_f64() / 60.0));
+    let description = "one line for each strategy, over the requests of the session";
+    Chart {
+        title: unit,
+        description,
+        unit,
+        lines: &lines,
+        max_value: top,
+        limits,
+        format_value: label,
+        x_axis: XAxis::Requests(&when),
+    }
+    .draw()
 }

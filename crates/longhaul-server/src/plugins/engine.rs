@@ -1,75 +1,78 @@
-//! A plug-in as an engine.
+//! A plug-in program as an engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use longhaul_engine::known::Known;
-use longhaul_engine::plan::{Due, Engine, Load, Plan, Proposal, Shown, Source, Wish, by_proposal};
+use longhaul_engine::plan::{
+    CompactOptions, Engine, EngineSource, Plan, PlanInput, Proposal, ProposalInput, RequestSize, TriggerDecision,
+    compact_by_proposal,
+};
 use longhaul_engine::policy::{EngineName, Policy};
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Refused, Tokens, Transcript};
+use longhaul_engine::{RewriteError, Tokens};
 use serde_json::{Value, json};
 
 use super::manifest::Manifest;
-use super::program::{Program, World};
-use super::protocol::{Method, Verdict};
+use super::protocol::{Method, ShouldCompressReply};
+use super::supervisor::{PluginContext, Supervisor};
 
-/// A program that compacts. It is started when it is first asked, and ends with this.
+/// An engine that asks an external program. The program is started at the first call, and ends when this is
+/// dropped.
 pub struct Plugin {
     name: EngineName,
     about: String,
-    source: Source,
-    program: Program,
-    /// Whether it was heard to say when a compaction is due.
-    decides: AtomicBool,
+    source: EngineSource,
+    program: Supervisor,
+    /// Whether the program answered the last question about when to compact.
+    has_decided: AtomicBool,
 }
 
 impl Plugin {
-    /// The one that a manifest describes.
+    /// Creates the engine that a manifest describes.
     #[must_use]
-    pub fn new(manifest: Manifest, world: World) -> Self {
+    pub fn new(manifest: Manifest, context: PluginContext) -> Self {
         Self {
             name: EngineName::from(manifest.name.clone()),
             about: manifest.about.clone(),
-            source: Source::Plugin(manifest.folder.display().to_string()),
-            program: Program::new(manifest, world),
-            decides: AtomicBool::new(false),
+            source: EngineSource::Plugin(manifest.folder.display().to_string()),
+            program: Supervisor::new(manifest, context),
+            has_decided: AtomicBool::new(false),
         }
     }
 
-    /// Starts it ahead of time.
+    /// Starts the program ahead of its first call.
     ///
     /// # Errors
-    /// What went wrong, in words that can follow a colon.
-    pub fn begin(&self) -> Result<(), String> {
+    /// The program could not be started; the reason can follow a colon.
+    pub fn start(&self) -> Result<(), String> {
         self.program.call(Method::Hello, &Value::Null).map(drop)
     }
 
-    /// Ends it, whoever still holds it: from now on the compressor takes its place.
-    pub fn end(&self) {
-        self.program.end();
+    /// Stops the program, even if others still use this engine: from now on the compressor takes its place.
+    pub fn stop(&self) {
+        self.program.stop();
     }
 
-    fn propose(&self, shown: &Shown) -> Result<Proposal, String> {
-        let Some(answer) = self.program.call(Method::Compress, shown)? else {
-            return Err("does not offer compress".to_owned());
+    fn propose(&self, input: &ProposalInput) -> Result<Proposal, String> {
+        let Some(answer) = self.program.call(Method::Compress, input)? else {
+            return Err("does not support compress".to_owned());
         };
-        serde_json::from_value(answer).map_err(|error| format!("its answer is no proposal: {error}"))
+        serde_json::from_value(answer).map_err(|error| format!("its reply is not a valid proposal: {error}"))
     }
 
-    /// Whether it says that a compaction is due; nothing where it does not decide that, or cannot be asked.
-    fn verdict(&self, policy: &Policy, load: &Load) -> Option<Verdict> {
-        let asked = json!({
+    /// Asks the program whether to compact now; returns `None` if it does not decide that, or fails.
+    fn ask_should_compress(&self, policy: &Policy, size: &RequestSize) -> Option<ShouldCompressReply> {
+        let params = json!({
             "model": policy.model.name,
             "window": policy.window,
-            "threshold": load.threshold(policy.threshold, policy),
-            "tokens": load.tokens,
-            "reply": load.reply,
-            "bytes": load.bytes,
+            "threshold": size.threshold(policy.threshold, policy),
+            "tokens": size.tokens,
+            "reply": size.reply_reserve,
+            "bytes": size.bytes,
         });
-        let answer = self.program.call(Method::ShouldCompress, &asked).ok().flatten();
-        let verdict = answer.and_then(|answer| serde_json::from_value(answer).ok());
-        self.decides.store(verdict.is_some(), Ordering::Relaxed);
-        verdict
+        let answer = self.program.call(Method::ShouldCompress, &params).ok().flatten();
+        let reply = answer.and_then(|answer| serde_json::from_value(answer).ok());
+        self.has_decided.store(reply.is_some(), Ordering::Relaxed);
+        reply
     }
 }
 
@@ -78,49 +81,44 @@ impl Engine for Plugin {
         self.name.clone()
     }
 
-    fn about(&self) -> &str {
+    fn description(&self) -> &str {
         &self.about
     }
 
-    fn source(&self) -> Source {
+    fn source(&self) -> EngineSource {
         self.source.clone()
     }
 
-    /// What somebody asks for, and what would not fit otherwise, is due whatever the program says.
-    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
-        let must = load.due_at(Tokens(u64::MAX), policy, wish);
-        if matches!(must, Due::Now(_)) || wish.is_asked() {
-            return must;
+    /// Compacts on request, and if the request would not fit otherwise, whatever the program answers.
+    fn check_trigger(&self, policy: &Policy, options: &CompactOptions, size: &RequestSize) -> TriggerDecision {
+        let forced = size.check_trigger_at(Tokens(u64::MAX), policy, options);
+        if matches!(forced, TriggerDecision::Compact(_)) || options.is_requested() {
+            return forced;
         }
-        let said = |reason: &str| format!("{} says so: {reason}", self.name);
-        match self.verdict(policy, load) {
-            None => load.due_at(load.threshold(self.starts_at(policy), policy), policy, wish),
-            Some(Verdict { due: false, reason }) => Due::NotYet(said(&reason)),
-            Some(Verdict { due: true, reason }) => match load.due_at(Tokens::ZERO, policy, wish) {
-                Due::Now(_) => Due::Now(said(&reason)),
-                later @ Due::NotYet(_) => later,
-            },
+        let decision_text = |reason: &str| format!("{} decided: {reason}", self.name);
+        match self.ask_should_compress(policy, size) {
+            None => size.check_trigger_at(size.threshold(self.base_threshold(policy), policy), policy, options),
+            Some(ShouldCompressReply { due: false, reason }) => TriggerDecision::Wait(decision_text(&reason)),
+            Some(ShouldCompressReply { due: true, reason }) => {
+                match size.check_trigger_at(Tokens::ZERO, policy, options) {
+                    TriggerDecision::Compact(_) => TriggerDecision::Compact(decision_text(&reason)),
+                    waiting @ TriggerDecision::Wait(_) => waiting,
+                }
+            }
         }
     }
 
-    fn decides_when(&self) -> bool {
-        self.decides.load(Ordering::Relaxed)
+    fn has_own_trigger(&self) -> bool {
+        self.has_decided.load(Ordering::Relaxed)
     }
 
-    fn told_usage(&self, model: &str, usage: &Usage) {
+    fn observe_usage(&self, model: &str, usage: &Usage) {
         let Usage { input, output, read, written, .. } = usage;
-        let params =
-            json!({"model": model, "input": input, "output": output, "read": read, "written": written});
-        self.program.tell(Method::Usage, params);
+        let params = json!({"model": model, "input": input, "output": output, "read": read, "written": written});
+        self.program.notify(Method::Usage, params);
     }
 
-    fn compact(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Result<Plan, Refused> {
-        by_proposal(self, policy, wish, known, transcript, &|shown| self.propose(shown))
+    fn compact(&self, input: PlanInput<'_, '_>) -> Result<Plan, RewriteError> {
+        compact_by_proposal(self, input, &|input| self.propose(input))
     }
 }

@@ -1,4 +1,4 @@
-//! What a plug-in says of itself in its `plugin.toml`, and where such files are looked for.
+//! The manifest of a plug-in, `plugin.toml`, and the search for such files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,42 +8,43 @@ use std::time::Duration;
 use longhaul_engine::policy::EngineName;
 use serde::Deserialize;
 
-use super::protocol::VERSION;
+use super::protocol::PROTOCOL_VERSION;
 
-/// Where engines lie below a folder of plug-ins.
-pub const FOLDER: &str = "context_engine";
-/// What a manifest is called.
-pub const MANIFEST: &str = "plugin.toml";
+/// The folder of engines inside a folder of plug-ins.
+pub const ENGINE_FOLDER: &str = "context_engine";
+/// The file name of a manifest.
+pub const MANIFEST_FILE: &str = "plugin.toml";
 
-/// A longer file is no manifest.
-const LONGEST: u64 = 64 * 1024;
-/// The longest time limit that a manifest may ask for, in milliseconds.
-const LONGEST_LIMIT: u64 = 600_000;
-/// A program in less memory does not even start.
-const SMALLEST_MEMORY: u64 = 16;
+/// The maximum size of a manifest, in bytes. Chosen by hand, like the limits below.
+const MAX_MANIFEST_BYTES: u64 = 64 * 1024;
+/// The maximum time limit that a manifest may ask for, in milliseconds.
+const MAX_TIME_LIMIT_MS: u64 = 600_000;
+/// The minimum memory limit, in megabytes: with less, a program does not even start.
+const MIN_MEMORY_MB: u64 = 16;
 
-/// What a plug-in says of itself.
+/// The description of a plug-in.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What `context.engine` calls it: the name of its folder.
+    /// The name that `context.engine` refers to. It must be the name of the plug-in's folder.
     pub name: String,
-    /// What it does, in a line.
+    /// The description of the plug-in in one line.
     pub about: String,
-    /// The version of the protocol that it speaks.
+    /// The version of the protocol that the program supports.
     pub protocol: u64,
-    /// The program and its arguments. A program with a `/` in its name lies below the plug-in's folder; others are found by `PATH`.
+    /// The program and its arguments. A program with a `/` in its name is relative to the plug-in's folder;
+    /// others are found by `PATH`.
     pub command: Vec<String>,
-    /// How long a call may take, the start of the program included.
+    /// The maximum time of a call, including the start of the program.
     #[serde(default = "time_limit")]
     time_limit_ms: u64,
-    /// How much address space it may have.
+    /// The maximum address space of the program.
     #[serde(default = "memory_limit")]
     memory_limit_mb: u64,
-    /// Variables of the environment that it may see beside the few that all see.
+    /// The environment variables that the program gets in addition to those that every program gets.
     #[serde(default)]
     pub environment: Vec<String>,
-    /// Where it lies.
+    /// The plug-in's folder.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -57,24 +58,24 @@ fn memory_limit() -> u64 {
 }
 
 impl Manifest {
-    /// Reads the manifest in a folder. The error is one line.
+    /// Reads and checks the manifest in a folder. The error is one line.
     ///
     /// # Errors
-    /// A file that is not there or not a manifest, or values that cannot be used.
+    /// The file is missing or is no manifest, or has values that cannot be used.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let file = folder.join(MANIFEST);
+        let file = folder.join(MANIFEST_FILE);
         let mut text = String::new();
-        let read = File::open(&file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
-        read.map_err(|error| format!("{MANIFEST} cannot be read: {error}"))?;
-        if text.len() as u64 > LONGEST {
-            return Err(format!("{MANIFEST} has more than {LONGEST} bytes"));
+        let read = File::open(&file).and_then(|file| file.take(MAX_MANIFEST_BYTES + 1).read_to_string(&mut text));
+        read.map_err(|error| format!("{MANIFEST_FILE} cannot be read: {error}"))?;
+        if text.len() as u64 > MAX_MANIFEST_BYTES {
+            return Err(format!("{MANIFEST_FILE} has more than {MAX_MANIFEST_BYTES} bytes"));
         }
         let manifest: Self = toml::from_str(&text).map_err(|error| {
-            let words: Vec<&str> = error.message().split_whitespace().collect();
-            format!("{MANIFEST}: {}", words.join(" "))
+            let parts: Vec<&str> = error.message().split_whitespace().collect();
+            format!("{MANIFEST_FILE}: {}", parts.join(" "))
         })?;
         let manifest = Self { folder: folder.to_owned(), ..manifest };
-        manifest.check().map_err(|problem| format!("{MANIFEST}: {problem}"))?;
+        manifest.check().map_err(|problem| format!("{MANIFEST_FILE}: {problem}"))?;
         Ok(manifest)
     }
 
@@ -85,61 +86,62 @@ impl Manifest {
             return Err(format!("name is '{name}', but the folder is '{folder}'; they must be the same"));
         }
         if name == EngineName::COMPRESSOR.name() {
-            return Err(format!("name is '{name}', which is always the built-in engine; take another"));
+            return Err(format!("name is '{name}', which is a built-in engine; choose another"));
         }
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
-            return Err("name may hold letters, digits, - and _".to_owned());
+            return Err("name may contain letters, digits, - and _".to_owned());
         }
-        if *protocol != VERSION {
-            return Err(format!("protocol is {protocol}, but this program speaks {VERSION}"));
+        if *protocol != PROTOCOL_VERSION {
+            return Err(format!("protocol is {protocol}, but Longhaul supports {PROTOCOL_VERSION}"));
         }
         if self.command.first().is_none_or(String::is_empty) {
             return Err("command is empty; give the program and its arguments".to_owned());
         }
-        if !(1..=LONGEST_LIMIT).contains(time_limit_ms) {
-            return Err(format!("time_limit_ms is {time_limit_ms}, expected 1 to {LONGEST_LIMIT}"));
+        if !(1..=MAX_TIME_LIMIT_MS).contains(time_limit_ms) {
+            return Err(format!("time_limit_ms is {time_limit_ms}, expected 1 to {MAX_TIME_LIMIT_MS}"));
         }
-        if *memory_limit_mb < SMALLEST_MEMORY {
-            return Err(format!("memory_limit_mb is {memory_limit_mb}, expected {SMALLEST_MEMORY} or more"));
+        if *memory_limit_mb < MIN_MEMORY_MB {
+            return Err(format!("memory_limit_mb is {memory_limit_mb}, expected {MIN_MEMORY_MB} or more"));
         }
         Ok(())
     }
 
-    /// How long a call may take.
+    /// Returns the maximum time of a call.
     #[must_use]
     pub fn time_limit(&self) -> Duration {
         Duration::from_millis(self.time_limit_ms)
     }
 
-    /// How many bytes of address space it may have.
+    /// Returns the maximum address space, in bytes.
     #[must_use]
-    pub fn memory_limit(&self) -> u64 {
+    pub fn memory_limit_bytes(&self) -> u64 {
         self.memory_limit_mb.saturating_mul(1024 * 1024)
     }
 }
 
-/// A plug-in that lies somewhere.
+/// A plug-in that was found in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lying {
+pub struct FoundPlugin {
     /// The name of its folder.
     pub name: String,
-    /// Where.
+    /// The absolute path of its folder.
     pub folder: PathBuf,
-    /// What it says of itself, or what is wrong with that.
+    /// The manifest, or one line about what is wrong with it.
     pub manifest: Result<Manifest, String>,
 }
 
-/// The engines that lie below a folder of plug-ins, by name. Nothing is started, and a folder that is not there has none.
+/// Finds the engines in a folder of plug-ins, sorted by name. It starts none of them. A missing folder has
+/// none.
 #[must_use]
-pub fn look(plugins: &Path) -> Vec<Lying> {
-    let entries = std::fs::read_dir(plugins.join(FOLDER)).into_iter().flatten().filter_map(Result::ok);
+pub fn find_plugins(plugins: &Path) -> Vec<FoundPlugin> {
+    let entries = std::fs::read_dir(plugins.join(ENGINE_FOLDER)).into_iter().flatten().filter_map(Result::ok);
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
-    let lying = |folder: PathBuf| {
+    let read_plugin = |folder: PathBuf| {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Lying { name, manifest: Manifest::read(&folder), folder }
+        FoundPlugin { name, manifest: Manifest::read(&folder), folder }
     };
-    let mut all: Vec<Lying> = folders.map(lying).collect();
+    let mut all: Vec<FoundPlugin> = folders.map(read_plugin).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }

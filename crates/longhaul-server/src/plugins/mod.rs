@@ -1,22 +1,24 @@
-//! Programs as engines: one that lies in `plugins/context_engine/<name>/` proposes what a compaction does, in JSON lines.
+//! External programs as engines: a program in `plugins/context_engine/<name>/` proposes what a compaction
+//! does, over a protocol of JSON lines.
 //!
 //! ```text
-//! manifest (plugin.toml) ──▶ Plugin: an Engine ──▶ program: one thread, one call at a time, rests after a crash
+//! manifest (plugin.toml) ──▶ Plugin: an Engine ──▶ supervisor: one thread, one call at a time, pauses after a crash
 //!                                                     └──▶ process: the child, its limits, its pipes ◀──JSON lines──▶ the program
 //! ```
 //!
-//! What it is shown has no secrets, what it proposes is judged by the engine crate's door, and whatever goes wrong ends in the built-in
-//! compressor's result and one line that says so. One process serves all sessions; it is started when it is first asked.
+//! Invariants: the program sees no secrets, the engine crate checks every proposal, and after any
+//! failure the built-in compressor runs and one line reports it. One process serves all sessions; it is
+//! started at the first call.
 //!
-//! The clock of its rests, the variables that it may see and the longest that it may take are handed in.
+//! The caller passes in the clock for the pauses, the environment variables and the maximum time of a call.
 
 mod engine;
 mod manifest;
 mod process;
-mod program;
 mod protocol;
+mod supervisor;
 
 pub use engine::Plugin;
-pub use manifest::{FOLDER, Lying, MANIFEST, Manifest, look};
-pub use program::World;
-pub use protocol::VERSION;
+pub use manifest::{ENGINE_FOLDER, FoundPlugin, MANIFEST_FILE, Manifest, find_plugins};
+pub use protocol::PROTOCOL_VERSION;
+pub use supervisor::PluginContext;

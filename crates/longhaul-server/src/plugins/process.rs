@@ -1,4 +1,5 @@
-//! One program while it runs: its limits, its pipes, and lines in both directions. Whoever drops it ends it, with all that it started.
+//! One running program: its limits, its pipes, and lines in both directions. Dropping it kills the program
+//! and everything that it started.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,61 +9,57 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use longhaul_engine::redact::{Content, Redactor, Rules};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
 
 use super::manifest::Manifest;
 
-/// The longest line that is read.
-const LONGEST_LINE: u64 = 8 * 1024 * 1024;
-/// Lines that a program may be ahead of us; then it waits.
-const AHEAD: usize = 4;
-/// Lines that we may be ahead of a program.
-const BEHIND: usize = 8;
-/// Of standard error so many lines are logged between two calls,
-const LOGGED: usize = 50;
-/// each up to so many bytes,
-const LOGGED_BYTES: u64 = 1_000;
-/// and so many bytes are read; then it is closed.
-const LARGEST_STDERR: usize = 1024 * 1024;
-/// How long a program that closed its output has to come to its end by itself.
-const LAST: Duration = Duration::from_millis(100);
-/// Variables that every program sees.
-const SEEN: [&str; 8] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SYSTEMROOT"];
+/// The maximum length of a line that is read, in bytes. Chosen by hand, like all limits here.
+const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
+/// The number of output lines that may wait for us; then the program has to wait.
+const MAX_UNREAD_OUTPUT_LINES: usize = 4;
+/// The number of input lines that may wait for the program; then sending fails.
+const MAX_UNSENT_INPUT_LINES: usize = 8;
+/// The maximum number of standard error lines that are logged between two calls.
+const MAX_LOGGED_LINES: usize = 50;
+/// The maximum length of a logged line, in bytes.
+const MAX_LOGGED_LINE_BYTES: u64 = 1_000;
+/// The maximum size of standard error between two calls, in bytes. After that it is closed.
+const MAX_STDERR_BYTES: usize = 1024 * 1024;
+/// The time in which a program that closed its output should exit by itself.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
+/// The environment variables that every program gets.
+const INHERITED_VARIABLES: [&str; 8] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SYSTEMROOT"];
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Process {
     child: Child,
-    lines: Receiver<Heard>,
-    to: SyncSender<String>,
-    /// Bytes of standard error since the last call.
-    noise: Arc<AtomicUsize>,
+    output: Receiver<OutputLine>,
+    input: SyncSender<String>,
+    /// The bytes on standard error since the last call.
+    stderr_bytes: Arc<AtomicUsize>,
 }
 
-/// What came of a program.
-pub(super) enum Heard {
+/// A line on the program's standard output, or why it cannot be used.
+pub(super) enum OutputLine {
     Line(String),
     TooLong,
-    NotText,
+    NotUtf8,
 }
 
 impl Process {
-    /// Starts a program.
-    pub(super) fn start(
-        manifest: &Manifest,
-        environment: &[(String, String)],
-        rules: &Rules,
-    ) -> Result<Self, String> {
+    /// Starts the program of a manifest, with its limits and three threads for its pipes.
+    pub(super) fn start(manifest: &Manifest, environment: &[(String, String)], rules: &Rules) -> Result<Self, String> {
         let (name, arguments) = manifest.command.split_first().ok_or("it has no command")?;
         let program = if name.contains('/') { manifest.folder.join(name) } else { name.into() };
-        let sees = |variable: &str| {
-            SEEN.contains(&variable) || manifest.environment.iter().any(|named| named == variable)
+        let is_allowed = |variable: &str| {
+            INHERITED_VARIABLES.contains(&variable) || manifest.environment.iter().any(|allowed| allowed == variable)
         };
         let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(&manifest.folder)
             .env_clear()
-            .envs(environment.iter().filter(|(variable, _)| sees(variable)).cloned())
+            .envs(environment.iter().filter(|(variable, _)| is_allowed(variable)).cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -71,56 +68,58 @@ impl Process {
         let mut child = command.spawn().map_err(failed)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { return Err("it has no pipes".into()) };
-        let (to, from_us) = sync_channel(BEHIND);
-        let (heard, lines) = sync_channel(AHEAD);
-        let noise = Arc::new(AtomicUsize::new(0));
-        let process = Self { child, lines, to, noise: Arc::clone(&noise) };
-        limits::memory(&process.child, manifest.memory_limit()).map_err(failed)?;
-        let log = Log { plugin: manifest.name.clone(), noise, redactor: Redactor::numbered(rules.clone()) };
-        thread::spawn(move || write(stdin, &from_us));
-        thread::spawn(move || read(stdout, &heard));
-        thread::spawn(move || log.keep(stderr));
+        let (input_sender, input_receiver) = sync_channel(MAX_UNSENT_INPUT_LINES);
+        let (line_sender, output_receiver) = sync_channel(MAX_UNREAD_OUTPUT_LINES);
+        let stderr_bytes = Arc::new(AtomicUsize::new(0));
+        let process =
+            Self { child, output: output_receiver, input: input_sender, stderr_bytes: Arc::clone(&stderr_bytes) };
+        limits::memory(&process.child, manifest.memory_limit_bytes()).map_err(failed)?;
+        let log =
+            StderrLog { plugin: manifest.name.clone(), stderr_bytes, redactor: Redactor::numbered(rules.clone()) };
+        thread::spawn(move || write_lines(stdin, &input_receiver));
+        thread::spawn(move || read_lines(stdout, &line_sender));
+        thread::spawn(move || log.run(stderr));
         Ok(process)
     }
 
-    /// Hands it a line, if it reads what it is told.
-    pub(super) fn tell(&self, line: String) -> Result<(), String> {
-        self.to.try_send(line).map_err(|_| "does not read its standard input".to_owned())
+    /// Sends a line without waiting; fails if too many lines wait already.
+    pub(super) fn send_line(&self, line: String) -> Result<(), String> {
+        self.input.try_send(line).map_err(|_| "does not read its standard input".to_owned())
     }
 
-    /// Its next line.
-    pub(super) fn hear(&mut self, deadline: Instant) -> Result<String, Silence> {
-        self.noise.store(0, Ordering::Relaxed);
-        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Heard::Line(line)) => Ok(line),
-            Ok(Heard::TooLong) => {
-                Err(Silence::Wrong(format!("wrote a line of more than {LONGEST_LINE} bytes")))
+    /// Waits for the next line until the deadline.
+    pub(super) fn receive_line(&mut self, deadline: Instant) -> Result<String, ProcessError> {
+        self.stderr_bytes.store(0, Ordering::Relaxed);
+        match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(OutputLine::Line(line)) => Ok(line),
+            Ok(OutputLine::TooLong) => {
+                Err(ProcessError::Failed(format!("wrote a line of more than {MAX_LINE_BYTES} bytes")))
             }
-            Ok(Heard::NotText) => Err(Silence::Wrong("wrote what is not UTF-8".to_owned())),
-            Err(RecvTimeoutError::Timeout) => Err(Silence::TimeOut),
-            Err(RecvTimeoutError::Disconnected) => Err(Silence::Wrong(self.ended())),
+            Ok(OutputLine::NotUtf8) => Err(ProcessError::Failed("wrote text that is not UTF-8".to_owned())),
+            Err(RecvTimeoutError::Timeout) => Err(ProcessError::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err(ProcessError::Failed(self.describe_exit())),
         }
     }
 
-    /// How it came to its end.
-    fn ended(&mut self) -> String {
-        let until = Instant::now() + LAST;
+    /// Describes how the program ended, in words that can follow its name.
+    fn describe_exit(&mut self) -> String {
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return format!("ended by itself ({status})"),
-                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
+                Ok(Some(status)) => return format!("exited ({status})"),
+                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
                 Ok(None) | Err(_) => return "closed its standard output".to_owned(),
             }
         }
     }
 }
 
-/// Why there is no line.
-pub(super) enum Silence {
-    /// The time is over.
-    TimeOut,
-    /// It came to something else, in words that can follow a colon.
-    Wrong(String),
+/// The reason why there is no line.
+pub(super) enum ProcessError {
+    /// The deadline passed.
+    TimedOut,
+    /// The program failed. The reason is in words that can follow its name, with a colon between them or without.
+    Failed(String),
 }
 
 impl Drop for Process {
@@ -130,8 +129,8 @@ impl Drop for Process {
     }
 }
 
-/// Writes what it is told; a program that is gone is told nothing more.
-fn write(mut stdin: ChildStdin, lines: &Receiver<String>) {
+/// Writes lines to the program until it is gone.
+fn write_lines(mut stdin: ChildStdin, lines: &Receiver<String>) {
     while let Ok(line) = lines.recv() {
         if stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()).is_err() {
             return;
@@ -139,53 +138,53 @@ fn write(mut stdin: ChildStdin, lines: &Receiver<String>) {
     }
 }
 
-/// Reads lines, each up to a length, as long as somebody wants them.
-fn read(stdout: ChildStdout, heard: &SyncSender<Heard>) {
+/// Reads lines until the program ends, a line is unusable, or nobody wants them any more.
+fn read_lines(stdout: ChildStdout, line_sender: &SyncSender<OutputLine>) {
     let mut stdout = BufReader::new(stdout);
     loop {
-        let Some(line) = line(&mut stdout, LONGEST_LINE) else { return };
-        let is_long = line.len() as u64 > LONGEST_LINE;
+        let Some(line) = read_line(&mut stdout, MAX_LINE_BYTES) else { return };
+        let is_long = line.len() as u64 > MAX_LINE_BYTES;
         let line = match String::from_utf8(line) {
-            _ if is_long => Heard::TooLong,
-            Ok(line) => Heard::Line(line),
-            Err(_) => Heard::NotText,
+            _ if is_long => OutputLine::TooLong,
+            Ok(line) => OutputLine::Line(line),
+            Err(_) => OutputLine::NotUtf8,
         };
-        let goes_on = matches!(line, Heard::Line(_));
-        if heard.send(line).is_err() || !goes_on {
+        let is_usable = matches!(line, OutputLine::Line(_));
+        if line_sender.send(line).is_err() || !is_usable {
             return;
         }
     }
 }
 
-/// The next line, or a byte more of it than it may have; nothing at the end.
-fn line<R: Read>(from: &mut BufReader<R>, longest: u64) -> Option<Vec<u8>> {
+/// Reads the next line, or `longest + 1` bytes of a longer one; returns `None` at the end.
+fn read_line<R: Read>(from: &mut BufReader<R>, max_bytes: u64) -> Option<Vec<u8>> {
     let mut line = Vec::new();
-    from.take(longest + 1).read_until(b'\n', &mut line).ok().filter(|read| *read > 0)?;
+    from.take(max_bytes + 1).read_until(b'\n', &mut line).ok().filter(|read| *read > 0)?;
     Some(line)
 }
 
-/// What a program says beside its answers.
-struct Log {
+/// Logs the program's standard error, redacted.
+struct StderrLog {
     plugin: String,
-    noise: Arc<AtomicUsize>,
+    stderr_bytes: Arc<AtomicUsize>,
     redactor: Redactor,
 }
 
-impl Log {
-    fn keep(mut self, stderr: ChildStderr) {
+impl StderrLog {
+    fn run(mut self, stderr: ChildStderr) {
         let mut stderr = BufReader::new(stderr);
         let mut lines = 0;
-        while let Some(line) = line(&mut stderr, LOGGED_BYTES) {
-            let before = self.noise.fetch_add(line.len(), Ordering::Relaxed);
-            lines = if before == 0 { 0 } else { lines + 1 };
-            if before + line.len() > LARGEST_STDERR {
-                tracing::warn!(plugin = self.plugin, "its standard error is closed: it says too much");
+        while let Some(line) = read_line(&mut stderr, MAX_LOGGED_LINE_BYTES) {
+            let bytes_before = self.stderr_bytes.fetch_add(line.len(), Ordering::Relaxed);
+            lines = if bytes_before == 0 { 0 } else { lines + 1 };
+            if bytes_before + line.len() > MAX_STDERR_BYTES {
+                tracing::warn!(plugin = self.plugin, "standard error closed: too much output");
                 return;
             }
-            if lines < LOGGED {
-                let words = String::from_utf8_lossy(&line);
-                let words = self.redactor.redact(words.trim_end(), Content::Text).text.on_one_line(1_000);
-                tracing::info!(plugin = self.plugin, "{words}");
+            if lines < MAX_LOGGED_LINES {
+                let text = String::from_utf8_lossy(&line);
+                let text = self.redactor.redact(text.trim_end(), RedactionMode::Text).text.one_line(1_000);
+                tracing::info!(plugin = self.plugin, "{text}");
             }
         }
     }
@@ -199,7 +198,7 @@ mod limits {
 
     use rustix::process::{Pid, Signal, kill_process_group};
 
-    /// In a group of its own, so that all that it starts ends with it.
+    /// Puts the program into a process group of its own, so that everything it starts is killed with it.
     pub(super) fn group(command: &mut Command) {
         command.process_group(0);
     }
@@ -208,25 +207,25 @@ mod limits {
         i32::try_from(child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Limits its address space from now on.
+    /// Limits the address space of the running process.
     #[cfg(target_os = "linux")]
     pub(super) fn memory(child: &Child, bytes: u64) -> io::Result<()> {
         use rustix::process::{Resource, Rlimit, prlimit};
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         match prlimit(pid(child), Resource::As, limit) {
-            // One that is gone needs no limit: its end is noticed where it is spoken to.
+            // A process that is gone needs no limit; the next call notices that it is gone.
             Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Only Linux limits a process from outside.
+    /// Does nothing: only Linux can limit a process from outside.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn memory(_: &Child, _: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ends its group.
+    /// Kills the process group.
     pub(super) fn end(child: &mut Child) {
         if let Some(group) = pid(child) {
             let _ = kill_process_group(group, Signal::KILL);

@@ -1,4 +1,5 @@
-//! The lines that we and a program exchange: a call has a number, and its answer has the same; a notification has none.
+//! The protocol between Longhaul and a program. A call has a number, and its answer has the same; a
+//! notification has none.
 //!
 //! ```text
 //! ▶ {"id":1,"method":"hello","params":{"protocol":1}}
@@ -12,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of the protocol.
-pub const VERSION: u64 = 1;
+pub const PROTOCOL_VERSION: u64 = 1;
 
-/// A line of ours.
+/// A line that Longhaul sends.
 #[derive(Serialize)]
-pub(super) struct Line<'l, P> {
+pub(super) struct OutgoingMessage<'l, P> {
     /// The number of a call; a notification has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<u64>,
@@ -24,22 +25,22 @@ pub(super) struct Line<'l, P> {
     pub(super) params: &'l P,
 }
 
-/// What a program can be told or asked.
+/// The methods that a program may support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Method {
-    /// Who it is, and what it can do.
+    /// Asks for the program's name and capabilities.
     Hello,
-    /// Whether a compaction is due.
+    /// Asks whether to compact now.
     ShouldCompress,
-    /// What a compaction does.
+    /// Asks for a proposal.
     Compress,
-    /// What a reply came to.
+    /// Notifies of the token counts of a reply.
     Usage,
 }
 
 impl Method {
-    /// How it is called.
+    /// Returns the name in the protocol.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hello => "hello",
@@ -50,34 +51,34 @@ impl Method {
     }
 }
 
-/// A line of a program's.
+/// A line that a program sends.
 #[derive(Deserialize)]
-pub(super) struct Reply {
+pub(super) struct PluginReply {
     pub(super) id: u64,
     pub(super) result: Option<Value>,
     pub(super) error: Option<String>,
 }
 
-/// What a program says first.
+/// A program's answer to the first call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Hello {
     pub(super) name: String,
     pub(super) protocol: u64,
     #[serde(default)]
     pub(super) version: String,
-    /// What it can do: names that are not known here are of a later version, and nothing is asked of them.
+    /// The names of the supported methods. Unknown names belong to a later version and are ignored.
     pub(super) capabilities: Vec<String>,
 }
 
 impl Hello {
-    pub(super) fn can(&self, method: Method) -> bool {
+    pub(super) fn supports(&self, method: Method) -> bool {
         self.capabilities.iter().any(|name| name == method.name())
     }
 }
 
-/// Whether a compaction is due, as a program says it.
+/// A program's answer to whether to compact now.
 #[derive(Deserialize)]
-pub(super) struct Verdict {
+pub(super) struct ShouldCompressReply {
     pub(super) due: bool,
     #[serde(default)]
     pub(super) reason: String,

@@ -1,14 +1,15 @@
-//! When automatic compaction pauses: where it saves too little, comes too often, or costs too much.
+//! Pauses automatic compaction that saves too little or comes too often, and counts the money spent on
+//! summaries.
 //!
 //! ```text
-//! closed ──two in a row save under 10 %, or too many in an hour──▶ paused ──300 s, or regrown──▶ a probe
+//! closed ──two in a row save under 10 %, or too many in an hour──▶ paused ──300 s, or regrown──▶ one try
 //!   ▲                                                                                              │
-//!   └──────────────────────── it saves 10 % or more ◀──────────────────────────────────────────────┤
+//!   └──────────── it saves 10 % or more, and the hour has room ◀───────────────────────────────────┤
 //!                                                     paused again ◀── it does not ────────────────┘
 //! ```
 //!
-//! The money is apart from that: where a day's is spent, no model is asked, and the checkpoints are made by code. All of it is kept
-//! across restarts.
+//! The money is separate from that: when the daily limit is reached, no model is asked, and code writes the
+//! checkpoints. The breaker is saved across restarts.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,192 +19,202 @@ use longhaul_engine::plan::StateReport;
 use longhaul_engine::prices::Dollars;
 use serde::{Deserialize, Serialize};
 
-use crate::agents::Moment;
+use longhaul_engine::Timestamp;
 
-/// So many compactions in a row may save too little.
-const IN_VAIN: u32 = 2;
-/// After so long a paused one is tried again.
-const PROBE_AFTER: Duration = Duration::from_mins(5);
-const HOUR: i64 = 3_600_000;
-const DAY: i64 = 24 * HOUR;
+/// This many compactions in a row that save under a tenth cause a pause. Chosen by hand.
+const MAX_INEFFECTIVE_IN_A_ROW: u32 = 2;
+/// The time after which a paused compaction is tried again. Chosen by hand.
+const PAUSE_DURATION: Duration = Duration::from_mins(5);
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// The state of the breaker.
+/// Decides whether automatic compaction may run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Breaker {
-    /// Compactions in a row that saved under a tenth.
-    in_vain: u32,
-    /// When there were compactions in the last hour, in milliseconds since 1970.
+    /// The number of compactions in a row that saved under a tenth.
+    #[serde(rename = "in_vain")]
+    ineffective_in_a_row: u32,
+    /// The times of the compactions in the last hour, in milliseconds since 1970.
     recent: Vec<i64>,
     paused: Option<Pause>,
-    /// The day that money was spent on last, in days since 1970,
+    /// The day on which money was spent last, in days since 1970.
     day: i64,
-    /// and how much it was.
+    /// The money spent on that day, in dollars.
     spent: f64,
 }
 
-/// Automatic compaction pauses.
+/// A pause of automatic compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Why.
-    pub why: Why,
-    /// The size at which it began.
-    pub at: Tokens,
-    /// What no compaction can remove.
-    pub floor: Tokens,
-    /// It is tried again from this size on, unless it came too often,
-    pub regrown: Tokens,
-    /// or from this moment on, in milliseconds since 1970.
+    /// The reason for the pause.
+    #[serde(rename = "why")]
+    pub reason: PauseReason,
+    /// The request size when the pause began.
+    #[serde(rename = "at")]
+    pub size: Tokens,
+    /// The minimum size: the tokens that no compaction can remove.
+    #[serde(rename = "floor")]
+    pub minimum_size: Tokens,
+    /// The request size that ends the pause early. It does not apply to [`PauseReason::TooOften`].
+    #[serde(rename = "regrown")]
+    pub ends_at_size: Tokens,
+    /// The time at which the pause ends, in milliseconds since 1970.
     until: i64,
 }
 
-/// Why it pauses.
+/// The reason for a pause of automatic compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
-    /// What must stay fills the request.
+pub enum PauseReason {
+    /// The content that must stay fills nearly the whole request.
     Dense,
-    /// The checkpoints are about as long as what they replace.
+    /// The checkpoints are about as long as the turns that they replace.
     LongCheckpoints,
-    /// There were too many in an hour.
+    /// There were too many compactions in an hour.
     TooOften,
 }
 
-/// How a compaction turned out.
+/// The sizes before and after a compaction.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outcome {
-    /// The size before
+pub(super) struct CompactionEffect {
+    /// The tokens of the request before the compaction.
     pub(super) before: Tokens,
-    /// and after.
+    /// The tokens of the request after it.
     pub(super) after: Tokens,
-    /// The checkpoint in it.
+    /// The tokens of the checkpoint, which are contained in `after`.
     pub(super) checkpoint: Tokens,
-    /// What no compaction can remove.
-    pub(super) floor: Tokens,
+    /// The tokens that no compaction can remove.
+    pub(super) minimum_size: Tokens,
 }
 
-impl Outcome {
-    fn saved(&self) -> f64 {
+impl CompactionEffect {
+    fn saved_share(&self) -> f64 {
         (self.before - self.after).number() as f64 / self.before.number().max(1) as f64
     }
 
-    /// Whether it was the checkpoint that took what was gained.
-    fn why(&self) -> Why {
-        let without = Self { after: self.after - self.checkpoint, checkpoint: Tokens::ZERO, ..*self };
-        if StateReport::after(0, without.saved()).ineffective_in_a_row == 0 {
-            Why::LongCheckpoints
-        } else {
-            Why::Dense
-        }
+    /// Finds the reason for a small saving: a long checkpoint, or content that must stay.
+    fn pause_reason(&self) -> PauseReason {
+        let without_checkpoint = Self { after: self.after - self.checkpoint, checkpoint: Tokens::ZERO, ..*self };
+        if is_effective(without_checkpoint.saved_share()) { PauseReason::LongCheckpoints } else { PauseReason::Dense }
     }
 }
 
+/// Whether a compaction that saves this share of a request is effective: whether it saves a tenth or more.
+pub(super) fn is_effective(saved_share: f64) -> bool {
+    StateReport::after(0, saved_share).ineffective_in_a_row == 0
+}
+
 impl Breaker {
-    /// Whether automatic compaction may be tried at this size; if not, why.
-    pub(super) fn allows(&self, tokens: Tokens, now: Moment) -> Result<(), Pause> {
+    /// Whether automatic compaction may be tried at this size; the error is the current pause.
+    pub(super) fn allows(&self, tokens: Tokens, now: Timestamp) -> Result<(), Pause> {
         match self.paused {
             Some(pause) if !pause.is_over(tokens, now) => Err(pause),
             _ => Ok(()),
         }
     }
 
-    /// A compaction was tried. Where automatic compaction pauses from now on, it says so.
-    pub(super) fn tried(
+    /// Records a compaction that was made or tried. Returns the pause, if automatic compaction pauses from
+    /// now on.
+    pub(super) fn record_compaction(
         &mut self,
-        outcome: Outcome,
-        most_an_hour: usize,
+        effect: CompactionEffect,
+        max_per_hour: usize,
         window: Tokens,
-        now: Moment,
+        now: Timestamp,
     ) -> Option<Pause> {
-        self.recent.retain(|at| now.0 - at < HOUR);
-        if outcome.after < outcome.before {
+        self.recent.retain(|at| now.0 - at < HOUR_MS);
+        if effect.after < effect.before {
             self.recent.push(now.0);
         }
-        self.in_vain = StateReport::after(self.in_vain, outcome.saved()).ineffective_in_a_row;
-        let why = if self.in_vain >= IN_VAIN {
-            Some(outcome.why())
+        self.ineffective_in_a_row =
+            StateReport::after(self.ineffective_in_a_row, effect.saved_share()).ineffective_in_a_row;
+        let reason = if self.ineffective_in_a_row >= MAX_INEFFECTIVE_IN_A_ROW {
+            Some(effect.pause_reason())
         } else {
-            (self.recent.len() > most_an_hour).then_some(Why::TooOften)
+            (self.recent.len() > max_per_hour).then_some(PauseReason::TooOften)
         };
-        self.paused = why.map(|why| Pause {
-            why,
-            at: outcome.after,
-            floor: outcome.floor,
-            // What a twentieth of the window adds may be foldable.
-            regrown: outcome.after + window / 20,
-            until: now.0.saturating_add(PROBE_AFTER.as_millis() as i64),
+        self.paused = reason.map(|reason| Pause {
+            reason,
+            size: effect.after,
+            minimum_size: effect.minimum_size,
+            // A twentieth of the window may contain enough new turns to summarize.
+            ends_at_size: effect.after + window / 20,
+            until: now.0.saturating_add(PAUSE_DURATION.as_millis() as i64),
         });
         self.paused
     }
 
-    /// The pause that is on, if one is.
+    /// Returns the newest pause; it may be over already.
     #[must_use]
     pub fn paused(&self) -> Option<&Pause> {
         self.paused.as_ref()
     }
 
-    /// How many compactions in a row saved under a tenth.
+    /// Returns the number of compactions in a row that saved under a tenth.
     #[must_use]
-    pub fn in_vain(&self) -> u32 {
-        self.in_vain
+    pub fn ineffective_in_a_row(&self) -> u32 {
+        self.ineffective_in_a_row
     }
 
-    /// What models were paid today.
+    /// Returns the money spent on summaries today.
     #[must_use]
-    pub fn spent(&self, now: Moment) -> Dollars {
-        if now.0.div_euclid(DAY) == self.day { Dollars(self.spent) } else { Dollars::ZERO }
+    pub fn spent(&self, now: Timestamp) -> Dollars {
+        if now.0.div_euclid(DAY_MS) == self.day { Dollars(self.spent) } else { Dollars::ZERO }
     }
 
-    /// One that begins anew: only what was spent stays spent.
-    pub(super) fn anew(&self) -> Self {
+    /// Returns a new breaker that remembers only the money spent today.
+    pub(super) fn reset(&self) -> Self {
         Self { day: self.day, spent: self.spent, ..Self::default() }
     }
 
-    /// Money is spent; a negative amount corrects an estimate.
-    pub(super) fn spend(&mut self, amount: Dollars, now: Moment) {
+    /// Records money spent on a summary; a negative amount corrects an estimate.
+    pub(super) fn record_cost(&mut self, amount: Dollars, now: Timestamp) {
         self.spent = (self.spent(now) + amount).0.max(0.0);
-        self.day = now.0.div_euclid(DAY);
+        self.day = now.0.div_euclid(DAY_MS);
     }
 }
 
 impl Pause {
-    fn is_over(&self, tokens: Tokens, now: Moment) -> bool {
-        now.0 >= self.until || (self.why != Why::TooOften && tokens >= self.regrown)
+    fn is_over(&self, tokens: Tokens, now: Timestamp) -> bool {
+        now.0 >= self.until || (self.reason != PauseReason::TooOften && tokens >= self.ends_at_size)
     }
 
-    /// Until when it lasts at most.
+    /// Returns the time at which the pause ends at the latest.
     #[must_use]
-    pub fn until(&self) -> Moment {
-        Moment(self.until)
+    pub fn until(&self) -> Timestamp {
+        Timestamp(self.until)
     }
 }
 
-/// Why, what cannot be removed, what can be done, and when it is tried again.
+/// Formats the reason, the minimum size, advice, and the time of the next try.
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, floor, regrown, .. } = self;
-        f.write_str("automatic compaction pauses: ")?;
-        match self.why {
-            Why::Dense => write!(
+        let Self { size, minimum_size, ends_at_size, .. } = self;
+        f.write_str("automatic compaction is paused: ")?;
+        match self.reason {
+            PauseReason::Dense => write!(
                 f,
-                "two in a row saved under 10 %, because nearly all of the {at} tokens has to stay; the system prompt, the tools and \
-                 the newest turn alone come to {floor}. A larger window, fewer tools or shorter results would help"
+                "two compactions in a row saved under 10 %, because nearly all of the {size} tokens must stay; the \
+                 system prompt, the tools and the newest turn alone have {minimum_size}. A larger window, fewer tools \
+                 or shorter results would help"
             )?,
-            Why::LongCheckpoints => write!(
+            PauseReason::LongCheckpoints => write!(
                 f,
-                "two in a row saved under 10 %, because the checkpoint is about as long as what it replaces ({at} tokens in all, \
-                 {floor} of which always stay). Another summarizer, or none, would help"
+                "two compactions in a row saved under 10 %, because the checkpoint is about as long as the turns \
+                 that it replaces ({size} tokens in all, {minimum_size} of them cannot be removed). Another summarizer, \
+                 or none, would help"
             )?,
-            Why::TooOften => write!(
+            PauseReason::TooOften => write!(
                 f,
-                "there were too many in an hour ({at} tokens, {floor} of which always stay). A larger window or a higher threshold \
+                "there were too many compactions in an hour ({size} tokens, {minimum_size} of them cannot be removed). A larger window or a higher threshold \
                  would help"
             )?,
         }
-        write!(f, "; it is tried again at {}", self.until())?;
-        if self.why != Why::TooOften {
-            write!(f, ", or from {regrown} tokens on")?;
+        write!(f, "; the next try is at {}", self.until())?;
+        if self.reason != PauseReason::TooOften {
+            write!(f, ", or at {ends_at_size} tokens")?;
         }
-        f.write_str("; asking for one works meanwhile")
+        f.write_str("; /compress still works")
     }
 }
 
@@ -212,63 +223,69 @@ mod tests {
     use super::*;
 
     const WINDOW: Tokens = Tokens(20_000);
-    const VAIN: Outcome = Outcome {
+    const INEFFECTIVE: CompactionEffect = CompactionEffect {
         before: Tokens(10_000),
         after: Tokens(9_500),
         checkpoint: Tokens(100),
-        floor: Tokens(9_000),
+        minimum_size: Tokens(9_000),
     };
 
     #[test]
     fn two_in_vain_pause_and_a_probe_that_works_ends_it() {
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.tried(VAIN, 20, WINDOW, Moment(0)), None);
-        let pause = breaker.tried(VAIN, 20, WINDOW, Moment(1_000)).unwrap();
-        assert_eq!((pause.why, pause.floor), (Why::Dense, Tokens(9_000)));
+        assert_eq!(breaker.record_compaction(INEFFECTIVE, 20, WINDOW, Timestamp(0)), None);
+        let pause = breaker.record_compaction(INEFFECTIVE, 20, WINDOW, Timestamp(1_000)).unwrap();
+        assert_eq!((pause.reason, pause.minimum_size), (PauseReason::Dense, Tokens(9_000)));
         assert!(pause.to_string().contains("9,000"), "{pause}");
-        assert!(breaker.allows(Tokens(9_600), Moment(2_000)).is_err());
-        assert!(breaker.allows(Tokens(10_500), Moment(2_000)).is_ok(), "it has regrown");
-        assert!(breaker.allows(Tokens(9_600), Moment(301_000)).is_ok(), "300 s are over");
-        assert!(breaker.tried(VAIN, 20, WINDOW, Moment(301_000)).is_some(), "the probe was in vain");
-        let good = Outcome { after: Tokens(4_000), ..VAIN };
-        assert_eq!(breaker.tried(good, 20, WINDOW, Moment(700_000)), None);
-        assert_eq!((breaker.in_vain(), breaker.paused()), (0, None));
+        assert!(breaker.allows(Tokens(9_600), Timestamp(2_000)).is_err());
+        assert!(breaker.allows(Tokens(10_500), Timestamp(2_000)).is_ok(), "it has regrown");
+        assert!(breaker.allows(Tokens(9_600), Timestamp(301_000)).is_ok(), "300 s are over");
+        assert!(
+            breaker.record_compaction(INEFFECTIVE, 20, WINDOW, Timestamp(301_000)).is_some(),
+            "the probe was in vain"
+        );
+        let good = CompactionEffect { after: Tokens(4_000), ..INEFFECTIVE };
+        assert_eq!(breaker.record_compaction(good, 20, WINDOW, Timestamp(700_000)), None);
+        assert_eq!((breaker.ineffective_in_a_row(), breaker.paused()), (0, None));
     }
 
     #[test]
     fn a_good_one_between_two_in_vain_sets_the_count_back() {
         let mut breaker = Breaker::default();
-        let good = Outcome { after: Tokens(9_000), ..VAIN };
-        for outcome in [VAIN, good, VAIN] {
-            assert_eq!(breaker.tried(outcome, 20, WINDOW, Moment(0)), None);
+        let good = CompactionEffect { after: Tokens(9_000), ..INEFFECTIVE };
+        for outcome in [INEFFECTIVE, good, INEFFECTIVE] {
+            assert_eq!(breaker.record_compaction(outcome, 20, WINDOW, Timestamp(0)), None);
         }
     }
 
     #[test]
     fn long_checkpoints_are_told_from_dense_requests() {
         let mut breaker = Breaker::default();
-        let long = Outcome { checkpoint: Tokens(4_000), ..VAIN };
-        breaker.tried(long, 20, WINDOW, Moment(0));
-        assert_eq!(breaker.tried(long, 20, WINDOW, Moment(0)).unwrap().why, Why::LongCheckpoints);
+        let long = CompactionEffect { checkpoint: Tokens(4_000), ..INEFFECTIVE };
+        breaker.record_compaction(long, 20, WINDOW, Timestamp(0));
+        assert_eq!(
+            breaker.record_compaction(long, 20, WINDOW, Timestamp(0)).unwrap().reason,
+            PauseReason::LongCheckpoints
+        );
     }
 
     #[test]
     fn too_many_in_an_hour_pause_and_growth_does_not_end_it() {
         let mut breaker = Breaker::default();
-        let good = Outcome { after: Tokens(4_000), ..VAIN };
+        let good = CompactionEffect { after: Tokens(4_000), ..INEFFECTIVE };
         let pauses: Vec<bool> =
-            (0..5).map(|n| breaker.tried(good, 3, WINDOW, Moment(n * 1_000)).is_some()).collect();
+            (0..5).map(|n| breaker.record_compaction(good, 3, WINDOW, Timestamp(n * 1_000)).is_some()).collect();
         assert_eq!(pauses, [false, false, false, true, true]);
-        assert!(breaker.allows(Tokens(19_000), Moment(5_000)).is_err());
-        assert!(breaker.allows(Tokens(19_000), Moment(400_000)).is_ok());
+        assert!(breaker.allows(Tokens(19_000), Timestamp(5_000)).is_err());
+        assert!(breaker.allows(Tokens(19_000), Timestamp(400_000)).is_ok());
     }
 
     #[test]
     fn what_is_spent_counts_for_a_day() {
         let mut breaker = Breaker::default();
-        breaker.spend(Dollars(0.5), Moment(1_000));
-        breaker.spend(Dollars(-0.2), Moment(2_000));
-        assert!((breaker.spent(Moment(3_000)).0 - 0.3).abs() < 1e-9);
-        assert_eq!(breaker.spent(Moment(DAY + 1)), Dollars::ZERO);
+        breaker.record_cost(Dollars(0.5), Timestamp(1_000));
+        breaker.record_cost(Dollars(-0.2), Timestamp(2_000));
+        assert!((breaker.spent(Timestamp(3_000)).0 - 0.3).abs() < 1e-9);
+        assert_eq!(breaker.spent(Timestamp(DAY_MS + 1)), Dollars::ZERO);
     }
 }

@@ -1,48 +1,50 @@
-//! What people ask a session for by hand.
+//! The commands that a person gives a session by hand.
 
 use longhaul_engine::Tokens;
 
-use super::gauge::Gauge;
-use super::scene::Wanted;
-use super::turn::Turn;
-use super::{Incoming, Session};
-use crate::agents::Moment;
+use super::prepared_request::PreparedRequest;
+use super::request_context::Purpose;
+use super::request_size::SizeTracker;
+use super::{IncomingRequest, LiveSession};
+use longhaul_engine::Timestamp;
 
-/// So many newest exchanges stay where `here` says no number.
-const HERE: usize = 2;
+/// The number of newest exchanges that `/compress here` keeps if no number is given. Chosen by hand.
+const DEFAULT_KEPT_EXCHANGES: usize = 2;
 
-/// What somebody typed.
+/// A command for one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    /// `/compress`: a compaction now, whatever the threshold, also while the automatic one pauses.
-    Compress(Compress),
+pub enum SessionCommand {
+    /// `/compress`: compact now, whatever the threshold, even while automatic compaction is paused.
+    Compress(CompressRequest),
 }
 
-/// How a compaction is wanted.
+/// The options of a compaction that a person requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Compress {
-    /// A topic that is kept before all else.
+pub struct CompressRequest {
+    /// The topic that the checkpoint keeps before anything else.
     pub focus: Option<String>,
-    /// So many newest exchanges stay as they are, and all before them goes.
-    pub here: Option<usize>,
-    /// Whether it is only looked at.
+    /// The number of newest exchanges (a user message and all that follows it) to keep unchanged. Everything
+    /// before them is compacted.
+    pub keep_newest: Option<usize>,
+    /// Whether to show the result without applying it.
     pub preview: Preview,
-    /// The largest result wanted, instead of the policy's own.
+    /// The maximum size of the result, in place of the policy's own.
     pub to_tokens: Option<Tokens>,
 }
 
-/// Whether a compaction is only looked at.
+/// Whether a compaction is only shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preview {
-    /// It is made.
+    /// Apply the compaction.
     #[default]
     No,
-    /// It is.
+    /// Plan and show the compaction, and change nothing.
     Yes,
 }
 
-impl Command {
-    /// Reads `/compress`, `/compress <focus>`, `/compress here [N]` and `/compress --preview`; nothing where a text is none of them.
+impl SessionCommand {
+    /// Parses `/compress`, `/compress <focus>`, `/compress here [N]` and `/compress --preview`; returns
+    /// `None` for any other text.
     #[must_use]
     pub fn parse(typed: &str) -> Option<Self> {
         let rest = typed.trim().strip_prefix("/compress")?;
@@ -54,42 +56,47 @@ impl Command {
         words.retain(|word| *word != "--preview");
         let preview = if words.len() < all { Preview::Yes } else { Preview::No };
         let here = match words.as_slice() {
-            ["here"] => Some(HERE),
+            ["here"] => Some(DEFAULT_KEPT_EXCHANGES),
             ["here", number] => number.parse().ok().filter(|number| *number > 0),
             _ => None,
         };
         let focus = (here.is_none() && !words.is_empty()).then(|| words.join(" "));
-        Some(Self::Compress(Compress { focus, here, preview, to_tokens: None }))
+        Some(Self::Compress(CompressRequest { focus, keep_newest: here, preview, to_tokens: None }))
     }
 }
 
-impl Session {
-    /// Does what somebody asked for. What there is to say about it is in the turn; its body is what the session comes to now, and
-    /// need not be sent.
-    pub async fn command<'b>(&mut self, command: Command, body: &'b str, now: Moment) -> Turn<'b> {
-        let Command::Compress(compress) = command;
-        self.read_and_settle(body, &Wanted::Compress(compress), now).await
+impl LiveSession {
+    /// Runs a command. The returned request has the notices for the person. Its body is the session as it is
+    /// now; the caller need not send it.
+    pub async fn run_command<'b>(
+        &mut self,
+        command: SessionCommand,
+        body: &'b str,
+        now: Timestamp,
+    ) -> PreparedRequest<'b> {
+        let SessionCommand::Compress(compress) = command;
+        self.parse_and_process(body, &Purpose::Compress(compress), now).await
     }
 
-    /// Makes a compaction that somebody asked for, of a request that was read already.
+    /// Compacts a request that was parsed already, because a person asked for it.
     pub async fn compress<'b>(
         &mut self,
-        compress: Compress,
-        incoming: &Incoming<'b>,
-        now: Moment,
-    ) -> Turn<'b> {
-        let mut turn = self.settle(incoming, &Wanted::Compress(compress), now, &mut |_, _, _| None).await;
-        turn.said.extend(self.write().await);
-        turn
+        compress: CompressRequest,
+        incoming: &IncomingRequest<'b>,
+        now: Timestamp,
+    ) -> PreparedRequest<'b> {
+        let mut prepared = self.process(incoming, &Purpose::Compress(compress), now, &mut |_, _, _| None).await;
+        prepared.notices.extend(self.save_pending().await);
+        prepared
     }
 
-    /// The session goes on with another model: what was counted and cached says nothing any more, and the next request is held
-    /// against the window of that one.
-    pub fn switch(&mut self, model: &str) {
+    /// Continues the session with another model. Token counts and cached prefixes of the old model are
+    /// dropped, and the next request is measured against the new model's window.
+    pub fn switch_model(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.settings.model);
-            self.gauge = Gauge::default();
-            self.state.cached.forget();
+            self.size_tracker = SizeTracker::default();
+            self.state.prompt_cache.forget();
         }
     }
 }
@@ -101,8 +108,8 @@ mod tests {
     #[test]
     fn what_is_typed_is_read() {
         let read = |typed: &str| {
-            Command::parse(typed).map(|Command::Compress(compress)| {
-                (compress.focus, compress.here, compress.preview == Preview::Yes)
+            SessionCommand::parse(typed).map(|SessionCommand::Compress(compress)| {
+                (compress.focus, compress.keep_newest, compress.preview == Preview::Yes)
             })
         };
         let focus = |focus: &str| Some(focus.to_owned());

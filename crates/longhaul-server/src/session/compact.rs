@@ -1,367 +1,474 @@
-//! One compaction: a model's summary if one is ready, the plan, the hook, the commit, the event.
+//! Makes one compaction: takes a model's summary if one is ready, plans, asks the host, commits, and notifies
+//! the host.
 
-use longhaul_engine::cost::LastCompaction;
+use std::borrow::Cow;
+
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{
-    CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
+    CompactOptions, CompactedRequest, CompactionReport, CountFacts, Originals, Plan, PlanInput, RecallIds, StateReport,
+    Trigger, WrittenBy,
 };
 use longhaul_engine::redact::Redacted;
-use longhaul_engine::summary::Answer;
+use longhaul_engine::schedule::LastCompaction;
+use longhaul_engine::summary::ModelSummary;
 use longhaul_engine::{Tokens, Transcript};
 
-use super::background::Basis;
+use super::background_summary::SummaryBasis;
 use super::command::Preview;
-use super::due::{Cause, Need};
-use super::hooks::{self, Compacted, Going};
-use super::recorder::Kept;
-use super::scene::{Request, Scene, Wanted, hash, prompts, replayed};
-use super::turn::Said;
-use super::{Session, breaker, said as words};
-use crate::agents::Moment;
+use super::host::{self, CompactionEvent, PendingRemoval};
+use super::prepared_request::{PreparedRequest, Reporter, RequestAction, RequestSizes};
+use super::recorder::CommitResult;
+use super::request_context::{ParsedRequest, Purpose, RequestContext, hash_ledger, replay_ledger, user_prompts};
+use super::request_size::MeasuredSize;
+use super::triggers::{CompactionCause, Urgency};
+use super::{LiveSession, breaker, notices};
 use crate::store::StoreError;
+use longhaul_engine::Timestamp;
 
-/// Two compactions with at most so many requests from one to the next are close.
-const CLOSE_REQUESTS: usize = 3;
-/// After so many close ones in a row the session is said to be compacted nearly every request.
-const CLOSE_COMPACTIONS: u32 = 3;
+/// Two compactions with at most this many requests between them are close. Chosen by hand.
+const MAX_CLOSE_REQUESTS: usize = 3;
+/// After this many close compactions in a row the user gets a notice. Chosen by hand.
+const MIN_CLOSE_COMPACTIONS: u32 = 3;
 
-/// What came of it.
-pub(super) enum Compaction {
-    /// Nothing new.
-    Left { reason: String, report: Option<Report> },
-    /// Somebody else's, of which this is the view.
-    Overtaken { body: String },
-    /// One that is only looked at.
-    Planned(Outcome),
-    /// One that is in force.
-    Done(Outcome),
+/// The result of an attempt to compact.
+pub(super) enum CompactionResult {
+    /// Nothing changed, for this reason.
+    Unchanged { reason: String, report: Option<CompactionReport> },
+    /// Another process compacted the session first; this is the body after its compaction.
+    LostRace { body: String },
+    /// The compaction was planned for a preview, and not applied.
+    Previewed(CompactedRequest),
+    /// The compaction is active.
+    Applied(CompactedRequest),
 }
 
-/// Why there is nothing new.
-struct Nothing {
-    reason: String,
-    report: Option<Report>,
-}
-
-/// What is wanted beyond the policy.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Extra {
-    pub(super) focus: Option<String>,
-    keep_from: Option<usize>,
-    preview: Preview,
-    /// What the host wants kept.
-    kept: Option<Redacted>,
-}
-
-impl Extra {
-    pub(super) fn of(wanted: &Wanted, seen: &Transcript<'_>) -> Self {
-        let Wanted::Compress(compress) = wanted else { return Self::default() };
-        let keep_from = compress.here.and_then(|exchanges| newest(seen, exchanges));
-        Self { focus: compress.focus.clone(), keep_from, preview: compress.preview, kept: None }
+impl CompactionResult {
+    /// Returns the request to send. `view_body` is the request after the ledger from before was replayed.
+    pub(super) fn into_prepared(
+        self,
+        view_body: Cow<'_, str>,
+        measured: MeasuredSize,
+        sizes: RequestSizes,
+    ) -> PreparedRequest<'_> {
+        let (body, action, reason, report) = match self {
+            Self::Unchanged { reason, report } => {
+                let is_replayed = matches!(view_body, Cow::Owned(_));
+                let action = if is_replayed { RequestAction::Replayed } else { RequestAction::Unchanged };
+                (view_body, action, reason, report)
+            }
+            Self::LostRace { body } => {
+                let reason = "another process compacted the session first; its result is used".to_owned();
+                (body.into(), RequestAction::Replayed, reason, None)
+            }
+            Self::Previewed(CompactedRequest { body, report, .. }) => {
+                let reason = "preview: nothing was changed".to_owned();
+                (body.into(), RequestAction::Unchanged, reason, Some(report))
+            }
+            Self::Applied(CompactedRequest { body, report, .. }) => {
+                (body.into(), RequestAction::Compacted, report.reason.clone(), Some(report))
+            }
+        };
+        let (measured, sizes) = (Some(measured), Some(sizes));
+        PreparedRequest { body, action, reason, report, measured, sizes, notices: Vec::new() }
     }
 }
 
-/// The message with which so many newest exchanges begin: what a person said, and all that followed.
-pub(super) fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
-    let first = prompts(seen).rev().take(exchanges.max(1)).last()?;
-    first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
+/// The reason why a plan changed nothing.
+struct NoChange {
+    reason: String,
+    report: Option<CompactionReport>,
 }
 
-/// Whether a compaction at the threshold saves enough; nearer to the window anything does.
-fn is_worth_its_cache(scene: Scene<'_, '_>, report: &Report) -> bool {
-    let is_forced = scene.size.measured.tokens >= scene.request.policy.safety;
-    is_forced || StateReport::after(0, report.ratio).ineffective_in_a_row == 0
+/// The options of a compaction that the policy does not contain: from a person's command, and from the host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ManualOptions {
+    pub(super) focus: Option<String>,
+    keep_from_message: Option<usize>,
+    preview: Preview,
+    /// The text that the host wants the checkpoint to quote.
+    host_note: Option<Redacted>,
 }
 
-impl Session {
+impl ManualOptions {
+    pub(super) fn new(purpose: &Purpose, view: &Transcript<'_>) -> Self {
+        let Purpose::Compress(compress) = purpose else { return Self::default() };
+        let keep_from = compress.keep_newest.and_then(|exchange_count| start_of_newest_exchanges(view, exchange_count));
+        Self { focus: compress.focus.clone(), keep_from_message: keep_from, preview: compress.preview, host_note: None }
+    }
+}
+
+/// Returns the index of the message with which the newest `exchange_count` exchanges begin. An exchange is a person's
+/// message and everything that follows it.
+pub(super) fn start_of_newest_exchanges(view: &Transcript<'_>, exchange_count: usize) -> Option<usize> {
+    let first = user_prompts(view).rev().take(exchange_count.max(1)).last()?;
+    first.owned_elements.iter().filter_map(|id| view.message_of(*id)).min()
+}
+
+/// Whether a compaction at the threshold saves enough. From the safety threshold on any saving is enough.
+fn saves_enough(context: RequestContext<'_, '_>, report: &CompactionReport) -> bool {
+    let is_forced = context.size.measured.tokens >= context.request.policy.safety_threshold;
+    is_forced || breaker::is_effective(report.ratio)
+}
+
+impl LiveSession {
     pub(super) async fn compact(
         &mut self,
-        scene: Scene<'_, '_>,
-        cause: &Cause,
-        extra: &Extra,
-        said: &mut Said<'_>,
-    ) -> Compaction {
-        let Scene { request, size, now, .. } = scene;
-        let left = |reason: String| Compaction::Left { reason, report: None };
-        let is_due = cause.need == Need::Due && extra.preview == Preview::No;
-        if cause.need == Need::IfItPays && !self.could_pay(scene) {
-            return left(self.waits(scene));
+        context: RequestContext<'_, '_>,
+        cause: &CompactionCause,
+        manual: &ManualOptions,
+        reporter: &mut Reporter<'_>,
+    ) -> CompactionResult {
+        let RequestContext { request, size, now, .. } = context;
+        let unchanged = |reason: String| CompactionResult::Unchanged { reason, report: None };
+        let is_required = cause.urgency == Urgency::Required && manual.preview == Preview::No;
+        if cause.urgency == Urgency::IfItPays && !self.could_pay(context) {
+            return unchanged(self.postpone_payoff_check(context));
         }
-        if is_due {
-            said.say(words::begins(&size.measured, &request.policy, &cause.reason));
-            self.await_summary(scene, cause, extra, said).await;
+        if is_required {
+            reporter.report(notices::compaction_started(&size.measured, &request.policy, &cause.reason));
+            self.await_summary(context, cause, manual, reporter).await;
         }
-        let (mut base, mut summary) = self.basis(request.transcript, cause, extra);
-        let mut planned = self.plan(scene, cause, extra, &base, summary.clone());
-        if planned.is_err() && base != self.ledger {
-            // Nothing comes of the summary that was late: it goes on without.
-            self.prepared.used();
-            (base, summary) = (self.ledger.clone(), None);
-            planned = self.plan(scene, cause, extra, &base, None);
+        let (mut base, mut summary) = self.base_and_summary(request.transcript, cause, manual);
+        let mut planned = self.plan(context, cause, manual, &base, summary.clone());
+        if planned.is_err() && base != *self.ledger.current() {
+            // The late summary leads to no plan: continue without it.
+            self.background_summary.discard_ready();
+            (base, summary) = (self.ledger.current().clone(), None);
+            planned = self.plan(context, cause, manual, &base, None);
         }
         let mut outcome = match planned {
             Ok(outcome) => outcome,
-            Err(nothing) => {
-                let Nothing { reason, report } = *nothing;
-                if is_due && cause.is_automatic() {
-                    self.tried(scene, size.count.tokens, report.as_ref(), said);
+            Err(no_change) => {
+                let NoChange { reason, report } = *no_change;
+                if is_required && cause.is_automatic() {
+                    self.record_attempt(context, size.count.tokens, report.as_ref(), reporter);
                 }
-                if cause.need == Need::IfItPays {
-                    self.waits(scene);
+                if cause.urgency == Urgency::IfItPays {
+                    self.postpone_payoff_check(context);
                 }
-                return Compaction::Left { reason, report };
+                return CompactionResult::Unchanged { reason, report };
             }
         };
-        if cause.spares_cache() && !is_worth_its_cache(scene, &outcome.report) {
-            self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
-            let reason = "it would save under a tenth, which is not worth what is cached".to_owned();
-            return Compaction::Left { reason, report: Some(outcome.report) };
+        if cause.can_be_skipped() && !saves_enough(context, &outcome.report) {
+            self.record_attempt(context, outcome.report.tokens.after, Some(&outcome.report), reporter);
+            let reason = "it would save under 10 %, less than the lost cache is worth".to_owned();
+            return CompactionResult::Unchanged { reason, report: Some(outcome.report) };
         }
-        if self.state.refused_rewrites.contains(&hash(&outcome.ledger)) {
-            return left("the provider refused this very rewrite before".to_owned());
+        if self.state.refused_ledger_hashes.contains(&hash_ledger(&outcome.ledger)) {
+            return unchanged("the provider refused the same compaction before".to_owned());
         }
-        if cause.need == Need::IfItPays && !self.pays(scene, &outcome.report) {
-            return left(self.waits(scene));
+        if cause.urgency == Urgency::IfItPays && !self.pays(context, &outcome.report) {
+            return unchanged(self.postpone_payoff_check(context));
         }
-        if extra.preview == Preview::Yes {
-            said.say(format!("a preview: {}", self.done_line(scene, &outcome.report)));
-            return Compaction::Planned(outcome);
+        if manual.preview == Preview::Yes {
+            reporter.report(format!("a preview: {}", self.result_line(context, &outcome.report)));
+            return CompactionResult::Previewed(outcome);
         }
-        if cause.need == Need::IfItPays {
-            said.say(words::begins(&size.measured, &request.policy, &cause.reason));
+        if cause.urgency == Urgency::IfItPays {
+            reporter.report(notices::compaction_started(&size.measured, &request.policy, &cause.reason));
         }
-        let kept = self.show_going(request, &outcome);
-        if kept.is_some()
-            && let Ok(with_it) = self.plan(scene, cause, &Extra { kept, ..extra.clone() }, &base, summary)
+        let host_note = self.show_removal_to_host(request, &outcome);
+        if host_note.is_some()
+            && let Ok(outcome_with_note) =
+                self.plan(context, cause, &ManualOptions { host_note, ..manual.clone() }, &base, summary)
         {
-            outcome = with_it;
-            outcome.report.notes.push("the checkpoint quotes what the host handed in".to_owned());
+            outcome = outcome_with_note;
+            outcome.report.notes.push("the checkpoint quotes a note of the host".to_owned());
         }
-        let mut kept = self.commit(request.transcript, &outcome, now).await;
-        if let Err(error) = &kept {
-            // It is made once more, from memory: what leads to the store would lead nowhere.
-            self.is_alone(error, said);
-            outcome = match self.plan(scene, cause, extra, &base, None) {
+        let mut committed = self.commit(request.transcript, &outcome, now).await;
+        if let Err(error) = &committed {
+            // Plan again without recall IDs, because the store that they point to is unavailable.
+            self.continue_without_store(error, reporter);
+            outcome = match self.plan(context, cause, manual, &base, None) {
                 Ok(outcome) => outcome,
-                Err(nothing) => return Compaction::Left { reason: nothing.reason, report: nothing.report },
+                Err(no_change) => {
+                    return CompactionResult::Unchanged { reason: no_change.reason, report: no_change.report };
+                }
             };
-            kept = self.commit(request.transcript, &outcome, now).await;
+            committed = self.commit(request.transcript, &outcome, now).await;
         }
-        match kept {
-            Ok(Kept::Overtaken) => self.overtaken(request, now, said).await,
-            Ok(Kept::Epoch(epoch)) => self.in_force(scene, cause, outcome, Some(epoch), said),
-            Ok(Kept::Nowhere) => self.in_force(scene, cause, outcome, None, said),
-            Err(error) => left(format!("the store did not keep the compaction: {error}")),
+        match committed {
+            Ok(CommitResult::Overtaken) => self.adopt_winner(request, now, reporter).await,
+            Ok(CommitResult::Saved(compaction)) => self.activate(context, cause, outcome, Some(compaction), reporter),
+            Ok(CommitResult::Outdated) => self.activate(context, cause, outcome, None, reporter),
+            Err(error) => unchanged(format!("the compaction could not be saved: {error}")),
         }
     }
 
-    /// A compaction is kept, and holds from now on.
-    fn in_force(
+    /// Makes a committed compaction the active one, updates the state, and reports it.
+    fn activate(
         &mut self,
-        scene: Scene<'_, '_>,
-        cause: &Cause,
-        mut outcome: Outcome,
-        epoch: Option<usize>,
-        said: &mut Said<'_>,
-    ) -> Compaction {
-        self.decided(outcome.ledger.clone());
-        // What this compaction did not ask for is folded: it need not be remembered beyond the next.
-        self.known.turn();
-        self.not_before = Tokens::ZERO;
-        let (before, left) = (scene.size.count.tokens, outcome.report.tokens.after);
-        self.state.last = Some(LastCompaction { left, removed: before - left });
+        context: RequestContext<'_, '_>,
+        cause: &CompactionCause,
+        mut outcome: CompactedRequest,
+        compaction: Option<usize>,
+        reporter: &mut Reporter<'_>,
+    ) -> CompactionResult {
+        self.ledger.replace(outcome.ledger.clone());
+        // Entries that this compaction did not use belong to summarized turns: they may go after the next
+        // compaction.
+        self.block_cache.start_generation();
+        self.last_request.next_payoff_check = Tokens::ZERO;
+        let (before, after) = (context.size.count.tokens, outcome.report.tokens.after);
+        self.state.last_compaction = Some(LastCompaction { left: after, removed: before - after });
         self.state.is_undone = false;
-        if let Some(line) = self.thrashing_line(scene, cause) {
-            said.say(line);
+        if let Some(line) = self.thrashing_line(context, cause) {
+            reporter.report(line);
         }
         let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
-        // Where pruning was enough, the summary is still to come.
-        if by.is_some() && self.prepared.ready().is_some() {
-            self.prepared.used();
+        // If shortening results was enough, the ready summary stays for a later compaction.
+        if by.is_some() && self.background_summary.ready().is_some() {
+            self.background_summary.discard_ready();
             if by != Some(WrittenBy::Model) {
-                said.say(
-                    "the model's summary was not taken: it is not about what was folded, or did not hold",
-                );
+                reporter.report("the model's summary was not used: it covers other turns, or failed the audit");
             }
         }
         if cause.is_automatic() {
-            self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
+            self.record_attempt(context, outcome.report.tokens.after, Some(&outcome.report), reporter);
         }
         if cause.trigger != Trigger::Manual {
             outcome.report.reason.clone_from(&cause.reason);
         }
         let fallback_used = by == Some(WrittenBy::Fallback);
-        outcome.report.state = StateReport { fallback_used, ..self.state_report(scene.now) };
-        said.say(self.done_line(scene, &outcome.report));
-        if let Some(epoch) = epoch {
+        outcome.report.state = StateReport { fallback_used, ..self.state_report(context.now) };
+        reporter.report(self.result_line(context, &outcome.report));
+        if let Some(compaction) = compaction {
             let name = self.recorder.as_ref().and_then(super::Recorder::name);
-            self.host.compacted(&Compacted::new(name, epoch, &outcome.report));
+            self.host.after_compaction(&CompactionEvent::new(name, compaction, &outcome.report));
         }
-        Compaction::Done(outcome)
+        CompactionResult::Applied(outcome)
     }
 
-    /// What a compaction came to, by the same measure as what set it off.
-    fn done_line(&self, scene: Scene<'_, '_>, report: &Report) -> String {
-        let after = scene.size.scale(self.gauge.beside_next()).sent(report.tokens.after);
-        words::done(scene.size.measured.tokens, after, report)
+    /// Words the notice about a finished compaction, with sizes on the scale of the size that triggered it.
+    fn result_line(&self, context: RequestContext<'_, '_>, report: &CompactionReport) -> String {
+        let after = context.size.scale(self.size_tracker.next_extra()).sent_size(report.tokens.after);
+        notices::compaction_finished(context.size.measured.tokens, after, report)
     }
 
-    /// Counts compactions that follow one another closely. Where several do, this says so once, with what would help.
-    fn thrashing_line(&mut self, scene: Scene<'_, '_>, cause: &Cause) -> Option<String> {
-        let turns = self.state.cached.turns();
-        let since = self.state.compacted_at.replace(turns).map(|before| turns.saturating_sub(before));
-        let is_close = cause.is_automatic() && since.is_some_and(|since| since <= CLOSE_REQUESTS);
+    /// Counts compactions that follow one another closely. After several in a row it returns a notice, once,
+    /// with advice.
+    fn thrashing_line(&mut self, context: RequestContext<'_, '_>, cause: &CompactionCause) -> Option<String> {
+        let request_count = self.state.prompt_cache.request_count();
+        let count_before = self.state.request_count_at_compaction.replace(request_count);
+        let is_soon = |count_before| request_count.saturating_sub(count_before) <= MAX_CLOSE_REQUESTS;
+        let is_close = cause.is_automatic() && count_before.is_some_and(is_soon);
         self.state.close_in_a_row = if is_close { self.state.close_in_a_row + 1 } else { 0 };
-        if self.state.close_in_a_row < CLOSE_COMPACTIONS || !self.told.insert("thrashing".to_owned()) {
+        if self.state.close_in_a_row < MIN_CLOSE_COMPACTIONS || !self.given_notices.insert("thrashing".to_owned()) {
             return None;
         }
-        let (window, load) = (scene.request.policy.window, scene.load);
-        let reply = if load.reply > Tokens::ZERO {
-            format!(", and the reply may take {}", load.reply)
+        let (window, request_size) = (context.request.policy.window, context.request_size);
+        let reply = if request_size.reply_reserve > Tokens::ZERO {
+            format!(", and {} are reserved for the reply", request_size.reply_reserve)
         } else {
             String::new()
         };
         Some(format!(
-            "this session is compacted nearly every request: {} of the {window} tokens of its window always stay{reply}. A larger \
+            "nearly every request of this session is compacted: {} of the {window} tokens of its window cannot \
+             be removed{reply}. A larger \
              window, fewer tools or shorter results would help",
-            load.minimum
+            request_size.minimum_size
         ))
     }
 
-    /// What the engine makes of it; where that is nothing new, why.
+    /// Plans a compaction; the error is the reason why nothing changes.
     fn plan(
         &mut self,
-        scene: Scene<'_, '_>,
-        cause: &Cause,
-        extra: &Extra,
+        context: RequestContext<'_, '_>,
+        cause: &CompactionCause,
+        manual: &ManualOptions,
         base: &Ledger,
-        summary: Option<Answer>,
-    ) -> Result<Outcome, Box<Nothing>> {
-        let Scene { request, size, .. } = scene;
-        let policy = match cause.need {
-            Need::Due => request.policy.clone(),
-            Need::IfItPays => request.policy.early(size.count.tokens),
+        summary: Option<ModelSummary>,
+    ) -> Result<CompactedRequest, Box<NoChange>> {
+        let RequestContext { request, size, .. } = context;
+        let policy = match cause.urgency {
+            Urgency::Required => request.policy.clone(),
+            Urgency::IfItPays => request.policy.for_early_compaction(size.count.tokens),
         };
-        let wish = Wish { summary, ..self.wish(cause, extra) };
-        let plan = request.engine.plan(&policy, &wish, base, &mut self.known, request.transcript);
-        let nothing =
-            |report: Report| Box::new(Nothing { reason: report.reason.clone(), report: Some(report) });
+        let options = CompactOptions { summary, ..self.compact_options(cause, manual) };
+        let (options, cache, transcript) = (&options, &mut self.block_cache, request.transcript);
+        let plan = request.engine.plan(base, PlanInput { policy: &policy, options, cache, transcript });
+        let no_change =
+            |report: CompactionReport| Box::new(NoChange { reason: report.reason.clone(), report: Some(report) });
         match plan {
-            // Decisions of which nothing new came are not gone back to.
-            Ok(Plan::Ready(mut outcome)) if outcome.ledger != self.ledger && outcome.ledger != *base => {
-                outcome.ledger.epoch = self.ledger.epoch + 1;
+            // A ledger that adds nothing to its base is no progress.
+            Ok(Plan::Ready(mut outcome)) if outcome.ledger != *self.ledger.current() && outcome.ledger != *base => {
+                outcome.ledger.epoch = self.ledger.current().epoch + 1;
                 Ok(outcome)
             }
-            Ok(Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) => Err(nothing(report)),
+            Ok(Plan::Unchanged(report) | Plan::Ready(CompactedRequest { report, .. })) => Err(no_change(report)),
             Err(error) => {
-                let reason = format!("a compaction could not be written: {error}");
-                Err(Box::new(Nothing { reason, report: None }))
+                let reason = format!("the compaction failed: {error}");
+                Err(Box::new(NoChange { reason, report: None }))
             }
         }
     }
 
-    /// What is wanted of a compaction of this session.
-    pub(super) fn wish(&self, cause: &Cause, extra: &Extra) -> Wish {
+    /// Builds the options of a plan from the session, the cause and the manual options.
+    pub(super) fn compact_options(&self, cause: &CompactionCause, manual: &ManualOptions) -> CompactOptions {
         let key = self.key();
-        let keep = match (&self.recorder, &key) {
-            (Some(_), Some(key)) if self.is_recorded => Keep::Originals(Handles::new(key.clone())),
-            _ => Keep::Nothing,
+        let originals = match (&self.recorder, &key) {
+            (Some(recorder), Some(key)) if recorder.has_newest_request() => {
+                Originals::Stored(RecallIds::new(key.clone()))
+            }
+            _ => Originals::Discarded,
         };
-        Wish {
+        CompactOptions {
             trigger: cause.trigger,
             force: true,
             to_tokens: cause.to_tokens,
-            focus: extra.focus.clone(),
-            keep,
-            session: self.recorder.as_ref().and_then(super::Recorder::name),
-            facts: CountFacts::No,
-            rules: self.settings.rules.clone(),
-            key,
-            checkpoints: self.checkpoints.clone(),
-            keep_from: extra.keep_from,
-            kept: extra.kept.clone(),
+            focus: manual.focus.clone(),
+            originals,
+            session_id: self.recorder.as_ref().and_then(super::Recorder::name),
+            count_facts: CountFacts::No,
+            redaction_rules: self.settings.rules.clone(),
+            session_key: key,
+            known_checkpoints: self.ledger.checkpoints().to_vec(),
+            keep_from: manual.keep_from_message,
+            host_note: manual.host_note.clone(),
             summary: None,
-            stop: self.stop.clone(),
+            cancel: self.cancel.clone(),
         }
     }
 
-    /// The decisions that a compaction goes on from, and the summary for it. A summary that came too late for the last compaction is
-    /// about the view before that, in which its units still stand; what somebody points at stands in the newest, so that it does not
-    /// serve who asks for a compaction.
-    fn basis(&self, transcript: &Transcript<'_>, cause: &Cause, extra: &Extra) -> (Ledger, Option<Answer>) {
-        let serves = |basis: &Basis| {
-            let holds = basis.ledger.is_empty() || basis.ledger.matches(transcript);
-            let is_late = basis.ledger != self.ledger;
-            basis.focus == extra.focus && (!is_late || (holds && cause.is_automatic()))
+    /// Returns the ledger to plan from, and the summary to use. A summary that became ready after the last
+    /// compaction refers to turns that this compaction removed. So the plan starts from the ledger before that
+    /// compaction, and the new ledger replaces it. A compaction by hand never uses a late summary, because its
+    /// options refer to the current view.
+    fn base_and_summary(
+        &self,
+        transcript: &Transcript<'_>,
+        cause: &CompactionCause,
+        manual: &ManualOptions,
+    ) -> (Ledger, Option<ModelSummary>) {
+        let is_usable = |basis: &SummaryBasis| {
+            let matches = basis.ledger.is_empty() || basis.ledger.matches(transcript);
+            let is_late = basis.ledger != *self.ledger.current();
+            basis.focus == manual.focus && (!is_late || (matches && cause.is_automatic()))
         };
-        match self.prepared.ready().filter(|ready| serves(&ready.basis)) {
-            Some(ready) => (ready.basis.ledger.clone(), Some(ready.answer.clone())),
-            None => (self.ledger.clone(), None),
+        match self.background_summary.ready().filter(|ready| is_usable(&ready.basis)) {
+            Some(ready) => (ready.basis.ledger.clone(), Some(ready.summary.clone())),
+            None => (self.ledger.current().clone(), None),
         }
     }
 
-    /// Shows the host what goes, and gives what it hands in to be kept.
-    fn show_going(&self, request: &Request<'_, '_>, outcome: &Outcome) -> Option<Redacted> {
+    /// Shows the host the messages that will change, and returns its redacted note.
+    fn show_removal_to_host(&self, request: &ParsedRequest<'_, '_>, outcome: &CompactedRequest) -> Option<Redacted> {
         let transcript = request.transcript;
-        let text = self.host.going(&Going::between(&self.ledger, &outcome.ledger, transcript))?;
-        hooks::kept(&text, &self.settings.rules, self.key().as_ref())
+        let text =
+            self.host.before_removal(&PendingRemoval::between(self.ledger.current(), &outcome.ledger, transcript))?;
+        host::redact_host_note(&text, &self.settings.rules, self.key().as_ref())
     }
 
     async fn commit(
         &mut self,
         transcript: &Transcript<'_>,
-        outcome: &Outcome,
-        now: Moment,
-    ) -> Result<Kept, StoreError> {
+        outcome: &CompactedRequest,
+        now: Timestamp,
+    ) -> Result<CommitResult, StoreError> {
         match &mut self.recorder {
-            Some(recorder) if self.is_recorded => {
+            Some(recorder) if recorder.has_newest_request() => {
                 recorder.commit(transcript, outcome, &self.settings.rules, now).await
             }
             Some(recorder) => {
-                recorder.hold(outcome);
-                Ok(Kept::Epoch(outcome.ledger.epoch as usize))
+                recorder.hold_unsaved(outcome);
+                Ok(CommitResult::Saved(outcome.ledger.epoch as usize))
             }
-            None => Ok(Kept::Epoch(outcome.ledger.epoch as usize)),
+            None => Ok(CommitResult::Saved(outcome.ledger.epoch as usize)),
         }
     }
 
-    async fn overtaken(&mut self, request: &Request<'_, '_>, now: Moment, said: &mut Said<'_>) -> Compaction {
+    /// Takes over the compaction of another process that was faster.
+    async fn adopt_winner(
+        &mut self,
+        request: &ParsedRequest<'_, '_>,
+        now: Timestamp,
+        reporter: &mut Reporter<'_>,
+    ) -> CompactionResult {
         let transcript = request.transcript;
-        if let Some(recorder) = &mut self.recorder {
-            match recorder.record(transcript, request.chain, &self.settings.rules, now).await {
-                Ok(found) => self.decided(found.ledger.unwrap_or_default()),
-                Err(error) => said.say(format!("the store did not record the request: {error}")),
-            }
-        }
-        match replayed(&self.ledger, transcript) {
-            Ok(body) => Compaction::Overtaken { body: body.into_owned() },
-            Err(error) => Compaction::Left { reason: error.to_string(), report: None },
+        self.record_request(transcript, request.message_hashes, now, reporter).await;
+        match replay_ledger(self.ledger.current(), transcript) {
+            Ok(body) => CompactionResult::LostRace { body: body.into_owned() },
+            Err(error) => CompactionResult::Unchanged { reason: error.to_string(), report: None },
         }
     }
 
-    /// A compaction of its own accord was tried.
-    fn tried(&mut self, scene: Scene<'_, '_>, after: Tokens, report: Option<&Report>, said: &mut Said<'_>) {
-        let Scene { request, size, now, .. } = scene;
+    /// Records an automatic compaction, made or tried, in the breaker, and reports a pause that it causes.
+    fn record_attempt(
+        &mut self,
+        context: RequestContext<'_, '_>,
+        after: Tokens,
+        report: Option<&CompactionReport>,
+        reporter: &mut Reporter<'_>,
+    ) {
+        let RequestContext { request, size, now, .. } = context;
         let checkpoint =
-            report.and_then(|report| report.checkpoint.as_ref()).map_or(Tokens::ZERO, |made| made.tokens);
-        let floor = report.map_or(Tokens::ZERO, |report| report.tokens.floor);
-        let outcome = breaker::Outcome { before: size.count.tokens, after, checkpoint, floor };
-        let (most, window) = (self.settings.limits.an_hour, request.policy.window);
-        if let Some(pause) = self.state.breaker.tried(outcome, most, window, now) {
-            said.say(pause.to_string());
+            report.and_then(|report| report.checkpoint.as_ref()).map_or(Tokens::ZERO, |checkpoint| checkpoint.tokens);
+        let minimum_size = report.map_or(Tokens::ZERO, |report| report.tokens.floor);
+        let effect = breaker::CompactionEffect { before: size.count.tokens, after, checkpoint, minimum_size };
+        let (max_per_hour, window) = (self.settings.limits.max_compactions_per_hour, request.policy.window);
+        if let Some(pause) = self.state.breaker.record_compaction(effect, max_per_hour, window, now) {
+            reporter.report(pause.to_string());
         }
     }
 
-    /// How the session's compactions are going.
-    fn state_report(&self, now: Moment) -> StateReport {
+    /// Reports the state of the session's compactions: failures, pauses and cooldowns.
+    fn state_report(&self, now: Timestamp) -> StateReport {
         let state = &self.state;
         StateReport {
             fallback_used: false,
             last_error: state.last_error.clone(),
             auxiliary_failed: state.auxiliary_failed.clone(),
-            ineffective_in_a_row: state.breaker.in_vain(),
+            ineffective_in_a_row: state.breaker.ineffective_in_a_row(),
             paused_until: state.breaker.paused().map(|pause| pause.until().to_string()),
-            cooldown_seconds: state.cooldowns.longest(now).as_secs(),
+            cooldown_seconds: state.cooldowns.longest_remaining(now).as_secs(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_engine::config::{Config, ModelOverride};
+    use serde_json::json;
+
+    use super::*;
+    use crate::session::{DefaultHost, IncomingRequest, SessionSettings};
+    use crate::store::{Durability, Store, StoreLocation};
+
+    #[tokio::test]
+    async fn a_winner_that_was_undone_meanwhile_leaves_the_ledger_as_it_was() {
+        const NOW: Timestamp = Timestamp(1_780_000_000_000);
+        let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
+        let mut config = Config::default();
+        let stated = ModelOverride { context_length: Some(Tokens(20_000)), ..ModelOverride::default() };
+        config.models.insert("house-model".to_owned(), stated);
+        let settings = SessionSettings { config, ..SessionSettings::default() };
+        let mut session = LiveSession::new(settings).with_store(store, tenant.clone());
+        let mut messages = vec![json!({"role": "user", "content": "Make the build green."})];
+        for n in 0..40 {
+            let id = format!("call_{n}");
+            let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": "{}"}});
+            messages.push(json!({"role": "assistant", "content": format!("Target {n}."), "tool_calls": [call]}));
+            let output = format!("compiling unit {n} of the project\n").repeat(60);
+            messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
+        }
+        let body = json!({"model": "house-model", "messages": messages}).to_string();
+        session.prepare_request(&body, NOW).await;
+        let ledger = session.ledger().clone();
+        assert!(!ledger.is_empty());
+        let incoming = IncomingRequest::parse(None, &body, Some(&tenant)).unwrap();
+        let policy = session.policy().unwrap();
+        let request = ParsedRequest {
+            transcript: &incoming.transcript,
+            message_hashes: &incoming.message_hashes,
+            engine: session.settings.engines.find_or_compressor(&policy.engine),
+            policy,
+            view_body: Cow::Borrowed(&body),
+            is_undone: false,
+        };
+        // The store answers as before: whoever was faster has undone the compaction since.
+        let result = session.adopt_winner(&request, NOW, &mut Reporter::new(&DefaultHost)).await;
+        assert!(matches!(result, CompactionResult::LostRace { .. }));
+        assert_eq!(*session.ledger(), ledger);
     }
 }

@@ -1,72 +1,78 @@
-//! How long a model that failed is not asked again, so that the next turns are spared it.
+//! Cooldowns: the time for which a model that failed is not asked for summaries again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::summarize::Failure;
-use crate::agents::Moment;
-use crate::upstream::Trouble;
+use super::summarize::SummaryFailure;
+use crate::upstream::UpstreamError;
+use longhaul_engine::Timestamp;
 
-/// After a broken stream, or what is no JSON.
-const BROKEN: Duration = Duration::from_secs(30);
-/// After the first time-out in a row, the second, and every further one.
-const TIMED_OUT: [Duration; 3] = [Duration::from_mins(1), Duration::from_mins(5), Duration::from_mins(15)];
-/// Where nobody answers, or nobody who would.
-const NOBODY: Duration = Duration::from_mins(10);
-/// Where the provider asks for patience and does not say how much.
-const BUSY: Duration = Duration::from_mins(1);
+/// The cooldown after a reply that is broken, empty or of the wrong kind. Chosen by hand, like all of these.
+const BROKEN_REPLY_COOLDOWN: Duration = Duration::from_secs(30);
+/// The cooldowns after the first timeout in a row, the second, and every further one.
+const TIMEOUT_COOLDOWNS: [Duration; 3] = [Duration::from_mins(1), Duration::from_mins(5), Duration::from_mins(15)];
+/// The cooldown if the provider cannot be reached, refuses the key or the model, or the model's window is too
+/// small.
+const UNAVAILABLE_COOLDOWN: Duration = Duration::from_mins(10);
+/// The cooldown if the provider is overloaded or limits the rate, and gives no delay.
+const RATE_LIMIT_COOLDOWN: Duration = Duration::from_mins(1);
 
 /// The models that are not asked for a while, by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cooldowns(BTreeMap<String, Resting>);
+pub struct Cooldowns(BTreeMap<String, Cooldown>);
 
-/// A model that rests.
+/// The cooldown of one model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Resting {
-    /// Until when, in milliseconds since 1970.
+struct Cooldown {
+    /// The end of the cooldown, in milliseconds since 1970.
     until: i64,
-    /// Time-outs in a row.
+    /// The number of timeouts in a row.
     timeouts: usize,
 }
 
 impl Cooldowns {
-    /// For how long a model is not asked yet; nothing, if it may be.
+    /// Returns the remaining cooldown of a model; `None` if it may be asked.
     #[must_use]
-    pub fn left(&self, model: &str, now: Moment) -> Option<Duration> {
+    pub fn remaining(&self, model: &str, now: Timestamp) -> Option<Duration> {
         let until = self.0.get(model)?.until;
-        let left = u64::try_from(until.saturating_sub(now.0)).ok().filter(|left| *left > 0)?;
-        Some(Duration::from_millis(left))
+        let remaining = u64::try_from(until.saturating_sub(now.0)).ok().filter(|remaining| *remaining > 0)?;
+        Some(Duration::from_millis(remaining))
     }
 
-    /// The longest of them all.
+    /// Returns the longest remaining cooldown of all models.
     #[must_use]
-    pub fn longest(&self, now: Moment) -> Duration {
-        self.0.keys().filter_map(|model| self.left(model, now)).max().unwrap_or_default()
+    pub fn longest_remaining(&self, now: Timestamp) -> Duration {
+        self.0.keys().filter_map(|model| self.remaining(model, now)).max().unwrap_or_default()
     }
 
-    /// A model failed.
-    pub(super) fn failed(&mut self, model: &str, failure: &Failure, now: Moment) {
-        let resting = self.0.entry(model.to_owned()).or_default();
-        let timed_out = matches!(failure, Failure::Trouble(Trouble::TimedOut(_)));
-        resting.timeouts = if timed_out { resting.timeouts + 1 } else { 0 };
-        let rest = match failure {
-            Failure::Trouble(Trouble::TimedOut(_)) => {
-                TIMED_OUT[resting.timeouts.min(TIMED_OUT.len()).saturating_sub(1)]
+    /// Starts a cooldown after a failure.
+    pub(super) fn record_failure(&mut self, model: &str, failure: &SummaryFailure, now: Timestamp) {
+        let cooldown = self.0.entry(model.to_owned()).or_default();
+        let timed_out = matches!(failure, SummaryFailure::Upstream(UpstreamError::TimedOut(_)));
+        cooldown.timeouts = if timed_out { cooldown.timeouts + 1 } else { 0 };
+        let duration = match failure {
+            SummaryFailure::Upstream(UpstreamError::TimedOut(_)) => {
+                TIMEOUT_COOLDOWNS[cooldown.timeouts.min(TIMEOUT_COOLDOWNS.len()).saturating_sub(1)]
             }
-            Failure::Trouble(Trouble::RateLimited { delay } | Trouble::Overloaded { delay }) => {
-                delay.unwrap_or(BUSY)
+            SummaryFailure::Upstream(UpstreamError::RateLimited { delay } | UpstreamError::Overloaded { delay }) => {
+                delay.unwrap_or(RATE_LIMIT_COOLDOWN)
             }
-            Failure::Trouble(Trouble::Refused(_) | Trouble::Unreachable(_) | Trouble::Redirected(_))
-            | Failure::TooSmall { .. } => NOBODY,
-            Failure::Trouble(_) | Failure::Empty | Failure::WouldNot | Failure::WantsTool => BROKEN,
+            SummaryFailure::Upstream(
+                UpstreamError::Refused(_) | UpstreamError::Unreachable(_) | UpstreamError::Redirected(_),
+            )
+            | SummaryFailure::WindowTooSmall { .. } => UNAVAILABLE_COOLDOWN,
+            SummaryFailure::Upstream(_)
+            | SummaryFailure::Empty
+            | SummaryFailure::Declined
+            | SummaryFailure::CalledTool => BROKEN_REPLY_COOLDOWN,
         };
-        resting.until = now.0.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
+        cooldown.until = now.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX));
     }
 
-    /// A model answered.
-    pub(super) fn answered(&mut self, model: &str) {
+    /// Ends the cooldown of a model that answered.
+    pub(super) fn clear(&mut self, model: &str) {
         self.0.remove(model);
     }
 }

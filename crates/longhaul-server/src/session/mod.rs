@@ -1,217 +1,215 @@
-//! The session: the one state machine behind the gateway and any agent loop in Rust.
+//! A live session: the state machine behind the gateway and behind any agent loop written in Rust.
 //!
 //! ```text
-//! request ──before──▶ replay what was decided ──▶ measure ──▶ due? ──▶ compact: hook, plan, commit, event ──▶ Turn: the body to send
-//!    reply ──after──▶ the provider's count: calibrates, says what is due
-//!  refusal ──failed──▶ compress and retry, send the original, wait, or give up
-//!           command, idle, switch, reset
+//! request ──prepare_request──▶ replay the ledger ──▶ measure ──▶ triggered? ──▶ compact: host, plan, commit, event ──▶ PreparedRequest
+//!   reply ──record_reply─────▶ the provider's token count: calibrates our counts, may trigger the next compaction
+//! refusal ──record_failure───▶ compact and retry, send the original, wait, or give up
+//! command ──run_command──────▶ compact now, or preview it, because a person asks for it
+//!         ──compact_if_idle──▶ compact while nobody waits, once the cache has expired
+//!         ──switch_model─────▶ measure the next request by another model
+//!         ──reset────────────▶ forget the checkpoint, the counts and the errors
 //! ```
 //!
-//! A tour:
+//! A ledger is the list of recorded decisions about a history. The session replays it with each request, so
+//! that the same bytes are sent again and stay cached.
 //!
-//! - `incoming` is a request that was read, `request` takes it to a `turn`; `scene` is all that is known of it on the way.
-//! - `gauge` measures: the provider's count, corrected by what was added since, else a calibrated estimate. `windows` learns what a
-//!   model takes from those who refused more. `cached` knows what the provider still has.
-//! - `due` has all triggers, in order; `weigh` asks the scheduler where it is a matter of price; `breaker` pauses what is in vain, too
-//!   frequent or too dear.
-//! - `compact` makes one compaction; `hooks` is what the host is shown and told; `recorder` keeps it in the store, where there is one.
-//! - `stored` compacts a session of the store for who has no request of it at hand.
-//! - `prepare` begins a model's summary before it is needed, `summarize` asks for it, `background` holds it, `cooldown` spares the
-//!   next turns a model that failed. By default no model is asked.
+//! - `active_ledger` holds the ledger that applies now. `incoming_request` parses a request, `request` turns it
+//!   into a `prepared_request`; `request_context` is everything known about it meanwhile.
+//! - `request_size` measures a request: by the provider's count of the last one plus what was added since,
+//!   else by a calibrated estimate. `learned_model` learns a model's window from refusals. `prompt_cache`
+//!   tracks what the provider still has cached.
+//! - `triggers` has all triggers, in order; `payoff` asks the scheduler if only the price decides; `breaker`
+//!   pauses automatic compaction that saves too little or comes too often.
+//! - `compact` makes one compaction; `host` is the interface to the program that runs the session; `recorder`
+//!   saves the session in the store, if there is one.
+//! - `compact_stored` compacts a session in the store for a caller that has no request of it.
+//! - `prepare_summary` starts a model's summary before it is needed, `summarize` asks for it,
+//!   `background_summary` stores it, and `cooldown` pauses a model that failed. By default no model is asked.
 //!
-//! Nothing here reads a clock or rolls dice: the moment and the random marks are handed in. What waits, waits by the runtime's clock.
-//! Nothing fails either: whatever goes wrong, a body comes back that can be sent, and it is said.
+//! Nothing here reads a clock or generates random numbers: the caller passes the time, and the host the
+//! random tags. Only waiting uses the runtime's clock. Nothing here fails either: whatever goes wrong, the
+//! session returns a body that can be sent, and reports the problem.
 
-mod background;
+mod active_ledger;
+mod background_summary;
 mod breaker;
-mod cached;
 mod command;
 mod compact;
+mod compact_stored;
 mod cooldown;
-mod due;
-mod gauge;
-mod hooks;
-mod incoming;
-mod once;
-mod prepare;
-mod pressure;
+mod host;
+mod incoming_request;
+mod learned_model;
+mod notices;
+mod payoff;
+mod prepare_summary;
+mod prepared_request;
+mod pressure_notice;
+mod prompt_cache;
 mod recorder;
 mod reply;
 mod request;
-mod said;
-mod scene;
+mod request_context;
+mod request_size;
 mod settings;
 mod state;
-mod stored;
 mod summarize;
-mod turn;
-mod weigh;
-mod windows;
+mod summarize_once;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::cache::{self, Rhythm};
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::{self, SessionPace};
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Trigger;
 use longhaul_engine::policy::Policy;
-use longhaul_engine::prices::Price;
+use longhaul_engine::prices::TokenPrices;
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::wire::Lifetime;
-use longhaul_engine::{Stop, Tokens};
+use longhaul_engine::wire::CacheLifetime;
+use longhaul_engine::{CancelFlag, Tokens};
 
-pub use breaker::{Breaker, Pause, Why};
-pub use command::{Command, Compress, Preview};
+pub use breaker::{Breaker, Pause, PauseReason};
+pub use command::{CompressRequest, Preview, SessionCommand};
+pub use compact_stored::{StoredCompaction, StoredOutcome, compact_stored};
 pub use cooldown::Cooldowns;
-pub use due::UNDO_HOLDS;
-pub use gauge::{By, Calibration, Errors, Measured};
-pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
-pub use incoming::Incoming;
-pub use once::{Once, ask_once};
-pub use reply::{After, Reaction};
-pub use request::Touch;
-pub use scene::replay;
-pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
-pub use state::State;
-pub use stored::{Became, StoredCompaction, compact_stored};
-pub use summarize::Failure;
-pub use turn::{Action, Context, Sizes, Turn};
-pub use windows::{Learned, Window, policy as policy_of};
+pub use host::{CompactionEvent, DefaultHost, Host, MAX_HOST_NOTE_CHARS, PendingRemoval};
+pub use incoming_request::IncomingRequest;
+pub use learned_model::{LearnedModel, LearnedWindow, policy_for_model};
+pub use prepared_request::{PreparedRequest, RequestAction, RequestSizes, WindowUsage};
+pub use reply::{AfterReply, RetryDecision};
+pub use request::FinalEdit;
+pub use request_context::replay_if_changed;
+pub use request_size::{Calibration, CalibrationErrors, MeasuredBy, MeasuredSize};
+pub use settings::{AutoCompaction, FirstWriter, SessionLimits, SessionSettings, Summarizer, SummaryWriter};
+pub use state::SessionState;
+pub use summarize::{SummaryFailure, SummaryResult};
+pub use summarize_once::summarize_once;
+pub use triggers::UNDO_PROMISE;
 
-use background::Prepared;
-use gauge::{Count, Gauge};
+use active_ledger::ActiveLedger;
+use background_summary::BackgroundSummary;
 use recorder::Recorder;
+use request_size::{SizeTracker, TokenCount};
 
-use crate::agents::Moment;
 use crate::store::{SessionId, Store, StoreError, Tenant};
-use crate::upstream::Models;
+use crate::upstream::ModelClient;
+use longhaul_engine::Timestamp;
 
-/// One session.
-pub struct Session {
-    settings: Settings,
+/// One session in memory, with everything that is decided and measured for it.
+pub struct LiveSession {
+    settings: SessionSettings,
     host: Arc<dyn Host>,
-    models: Option<Arc<dyn Models>>,
+    models: Option<Arc<dyn ModelClient>>,
     recorder: Option<Recorder>,
-    known: Known,
-    /// What was decided about it so far.
-    ledger: Ledger,
-    /// Which view of it is in force: another number for each set of decisions.
-    view: u64,
-    /// The checkpoints that it wrote, word for word: an agent may send them back as messages of its own.
-    checkpoints: Vec<String>,
-    /// The model that the newest request is for.
+    block_cache: BlockCache,
+    ledger: ActiveLedger,
+    /// The model of the newest request.
     model: String,
-    learned: BTreeMap<String, Learned>,
-    gauge: Gauge,
-    prepared: Prepared,
-    state: State,
-    /// What sets off a compaction at the threshold.
-    at_threshold: Trigger,
-    /// The threshold of the newest request.
-    threshold: Tokens,
-    /// Below this size it is not weighed again whether a compaction would pay.
-    not_before: Tokens,
-    /// What was sent last.
-    sent: Sent,
-    /// The compaction that was refused, by the hash of what was decided, until the original that is sent in its place is answered.
-    suspect: Option<u64>,
-    /// The size that was refused, and is to be made smaller with the next request.
-    retry: Option<Tokens>,
-    /// What was decided before the newest decisions.
-    previous: Ledger,
-    /// What needs no second telling.
-    told: BTreeSet<String>,
-    /// Whether the store knows the newest request.
-    is_recorded: bool,
+    learned: BTreeMap<String, LearnedModel>,
+    size_tracker: SizeTracker,
+    background_summary: BackgroundSummary,
+    state: SessionState,
+    last_request: LastRequest,
+    /// The notices that are given only once per session, and were given.
+    given_notices: BTreeSet<String>,
     /// Ends a plan that nobody waits for any more.
-    stop: Stop,
-    /// Why the store does not, where it should.
-    trouble: Option<StoreError>,
-    /// The view that was replayed last,
-    replayed: Option<u64>,
-    /// what it is known by,
-    hashed: Option<(u64, u64)>,
-    /// and what the client had sent when this was sent.
-    whole: Option<(Tokens, Count)>,
+    cancel: CancelFlag,
 }
 
-/// What was sent last.
+/// The newest request of a session, and what it means for the next one.
+struct LastRequest {
+    sent: LastSent,
+    threshold: Tokens,
+    /// Our count of the client's whole request, and of what was sent in its place.
+    original_count: Option<(Tokens, TokenCount)>,
+    /// The hash of the ledger whose rewrite the provider refused. It is set until the provider answers the
+    /// original that is sent instead.
+    refused_ledger_hash: Option<u64>,
+    /// The size that the provider refused as too long. The next request must be smaller.
+    size_to_undercut: Option<Tokens>,
+    /// The trigger to report when the next request reaches the threshold.
+    threshold_trigger: Trigger,
+    /// The request size below which the session does not calculate again whether a compaction would pay.
+    next_payoff_check: Tokens,
+}
+
+impl Default for LastRequest {
+    fn default() -> Self {
+        Self {
+            sent: LastSent::default(),
+            threshold: Tokens::ZERO,
+            original_count: None,
+            refused_ledger_hash: None,
+            size_to_undercut: None,
+            threshold_trigger: Trigger::Preflight,
+            next_payoff_check: Tokens::ZERO,
+        }
+    }
+}
+
+/// The form in which the newest request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Sent {
+enum LastSent {
     /// The client's own body.
     #[default]
     Original,
-    /// A rewritten one, known by the hash of what was decided.
+    /// A body rewritten by the ledger with this hash.
     Rewritten(u64),
 }
 
-/// The checkpoints that are remembered: an agent sends back the newest, or goes back by one or two.
-const CHECKPOINTS: usize = 4;
-
-impl Session {
-    /// A session that begins, for a host without wishes. No model is asked, and nothing is kept.
+impl LiveSession {
+    /// Creates a new session with the [`DefaultHost`], without models and without a store.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: SessionSettings) -> Self {
         Self {
             settings,
-            host: Arc::new(Quiet),
+            host: Arc::new(DefaultHost),
             models: None,
             recorder: None,
-            known: Known::default(),
-            ledger: Ledger::default(),
-            view: 0,
-            checkpoints: Vec::new(),
+            block_cache: BlockCache::default(),
+            ledger: ActiveLedger::default(),
             model: String::new(),
             learned: BTreeMap::new(),
-            gauge: Gauge::default(),
-            prepared: Prepared::default(),
-            state: State::default(),
-            at_threshold: Trigger::Preflight,
-            threshold: Tokens::ZERO,
-            not_before: Tokens::ZERO,
-            sent: Sent::Original,
-            suspect: None,
-            retry: None,
-            previous: Ledger::default(),
-            told: BTreeSet::new(),
-            is_recorded: false,
-            stop: Stop::default(),
-            trouble: None,
-            replayed: None,
-            hashed: None,
-            whole: None,
+            size_tracker: SizeTracker::default(),
+            background_summary: BackgroundSummary::default(),
+            state: SessionState::default(),
+            last_request: LastRequest::default(),
+            given_notices: BTreeSet::new(),
+            cancel: CancelFlag::default(),
         }
     }
 
-    /// With a host that is told and asked.
+    /// Sets the host that is notified of compactions, and asked about them.
     #[must_use]
     pub fn with_host(self, host: Arc<dyn Host>) -> Self {
         Self { host, ..self }
     }
 
-    /// With those who can be asked for summaries. Whether and who is asked stands in the settings.
+    /// Sets the client that asks models for summaries. The settings decide whether a model is asked, and
+    /// which.
     #[must_use]
-    pub fn with_models(self, models: Arc<dyn Models>) -> Self {
+    pub fn with_models(self, models: Arc<dyn ModelClient>) -> Self {
         Self { models: Some(models), ..self }
     }
 
-    /// With a store, which keeps the requests, the compactions, the state and what is learned.
+    /// Sets the store that saves the requests, the compactions, the session's state and what was learned about
+    /// models.
     #[must_use]
     pub fn with_store(self, store: Store, tenant: Tenant) -> Self {
         Self { recorder: Some(Recorder::new(store, tenant)), ..self }
     }
 
-    /// As it stood before, where no store keeps that.
+    /// Restores an earlier session for a host that saves the state itself, without a store.
     #[must_use]
-    pub fn resume(self, state: State, learned: BTreeMap<String, Learned>, ledger: Ledger) -> Self {
-        let checkpoints = ledger.checkpoint().map(str::to_owned).into_iter().collect();
-        Self { ledger, checkpoints, learned, state, ..self }
+    pub fn resume(self, state: SessionState, learned: BTreeMap<String, LearnedModel>, ledger: Ledger) -> Self {
+        Self { ledger: ActiveLedger::restored(ledger), learned, state, ..self }
     }
 
-    /// The same session as after a restart: all that the store does not keep is forgotten. For one that was dropped in the middle of a
-    /// request.
+    /// Returns the same session as after a restart of the process: everything that is not in the store is
+    /// forgotten. Used for a session that was dropped in the middle of a request.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self {
@@ -222,135 +220,125 @@ impl Session {
         }
     }
 
-    /// From now on a plan ends as soon as this is set.
-    pub fn until(&mut self, stop: Stop) {
-        self.stop = stop;
+    /// Makes plans end as soon as this flag is set.
+    pub fn cancel_with(&mut self, cancel: CancelFlag) {
+        self.cancel = cancel;
     }
 
-    /// How it stands, to be kept across restarts.
+    /// Returns the state that must survive a restart.
     #[must_use]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &SessionState {
         &self.state
     }
 
-    /// What was learned of models, by name.
+    /// Returns what was learned about models, by model name.
     #[must_use]
-    pub fn learned(&self) -> &BTreeMap<String, Learned> {
+    pub fn learned(&self) -> &BTreeMap<String, LearnedModel> {
         &self.learned
     }
 
-    /// What was decided about it so far.
+    /// Returns the decisions that apply now.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.ledger.current()
     }
 
-    /// What people call it by, where a store keeps it.
+    /// Returns the session's readable name in the store; `None` without a store.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         self.recorder.as_ref().and_then(Recorder::name)
     }
 
-    /// Which session of the store it is.
+    /// Returns the session's ID in the store; `None` without a store.
     #[must_use]
     pub fn id(&self) -> Option<SessionId> {
         self.recorder.as_ref().and_then(Recorder::id)
     }
 
-    /// So many tokens go with the next request that it does not say itself: whoever sends it adds them.
-    pub fn beside(&mut self, tokens: Tokens) {
-        self.gauge.beside(tokens);
+    /// Announces the tokens that the caller will add to the next request, and that its body does not contain
+    /// yet.
+    pub fn expect_extra_tokens(&mut self, tokens: Tokens) {
+        self.size_tracker.set_next_extra(tokens);
     }
 
-    /// So many did go with the newest one.
-    pub fn went_beside(&mut self, tokens: Tokens) {
-        self.gauge.went_beside(tokens);
+    /// Sets the tokens that the caller did add to the newest request.
+    pub fn record_extra_tokens(&mut self, tokens: Tokens) {
+        self.size_tracker.set_sent_extra(tokens);
     }
 
-    /// Which view of the session is in force: another number for each set of decisions.
+    /// Returns a number that changes whenever the ledger is replaced.
     #[must_use]
-    pub fn view(&self) -> u64 {
-        self.view
+    pub fn ledger_version(&self) -> u64 {
+        self.ledger.version()
     }
 
-    /// Whether the store knows the newest request; not where there is none, or it did not answer.
+    /// Whether the store has the newest request. It is false without a store, or if the store did not answer.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.is_recorded
+        self.recorder.as_ref().is_some_and(Recorder::has_newest_request)
     }
 
-    /// Why the session is in memory only, where a store should keep it.
+    /// Returns the reason why the session is in memory only; `None` if the store works, or there is none.
     #[must_use]
-    pub fn store_trouble(&self) -> Option<&StoreError> {
-        self.trouble.as_ref()
+    pub fn store_error(&self) -> Option<&StoreError> {
+        self.recorder.as_ref().and_then(Recorder::store_error)
     }
 
-    /// The same session for a tenant who was known by another name while the store did not answer.
-    pub(crate) fn hand_over(&mut self, tenant: Tenant) {
+    /// Moves the session to the stored tenant, after the store did not answer and the session began with a
+    /// temporary one. The tenant's ID and key change, and with the key the hashes of the messages.
+    pub(crate) fn change_tenant(&mut self, tenant: Tenant) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.hand_over(tenant);
+            recorder.change_tenant(tenant);
         }
     }
 
-    /// The numbers that hold for the model of the newest request.
+    /// Returns the policy for the model of the newest request; `None` if the configuration is invalid.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
-        windows::policy(&self.settings.config, &self.model, &learned).ok()
+        learned_model::policy_for_model(&self.settings.config, &self.model, &learned).ok()
     }
 
-    /// How long what is cached should live, by the pace of its requests.
+    /// Chooses how long the provider should cache the prompt, by the pauses between the session's requests.
     #[must_use]
-    pub fn lifetime(&self, prices: Option<&Price>, now: Moment) -> Lifetime {
-        let Some(price) = prices else { return Lifetime::FiveMinutes };
-        let cached = &self.state.cached;
-        let (pauses, prefix) = (cached.pauses(now), cached.warm(now));
-        cache::lifetime(&Rhythm { pauses: &pauses, prefix, added: cached.growth() }, price).lifetime
+    pub fn cache_lifetime(&self, prices: Option<&TokenPrices>, now: Timestamp) -> CacheLifetime {
+        let Some(price) = prices else { return CacheLifetime::FiveMinutes };
+        let prompt_cache = &self.state.prompt_cache;
+        let (pauses, prefix) = (prompt_cache.pauses(now), prompt_cache.cached_tokens(now));
+        cache::choose_lifetime(
+            &SessionPace { pauses: &pauses, prefix, added_per_request: prompt_cache.average_growth() },
+            price,
+        )
+        .lifetime
     }
 
-    /// How likely it is, by its pauses so far, that a session which has rested so long comes back within so much more; nothing where
-    /// too few say it.
+    /// Estimates the probability that a session, idle for `idle_time`, sends a request `within` this time. The
+    /// estimate uses the session's own pauses; it is `None` if fewer than four of them were as long as
+    /// `idle_time`.
     #[must_use]
-    pub fn returns(&self, rested: Duration, within: Duration) -> Option<f64> {
-        const ENOUGH: usize = 4;
-        let pauses = self.state.cached.pauses_so_far();
-        let longer: Vec<Duration> = pauses.filter(|pause| *pause >= rested).collect();
-        let back = longer.iter().filter(|pause| **pause < rested + within).count();
-        (longer.len() >= ENOUGH).then(|| back as f64 / longer.len() as f64)
+    pub fn return_probability(&self, idle_time: Duration, within: Duration) -> Option<f64> {
+        const MIN_LONGER_PAUSES: usize = 4;
+        let pauses = self.state.prompt_cache.past_pauses();
+        let longer_pauses: Vec<Duration> = pauses.filter(|pause| *pause >= idle_time).collect();
+        let return_count = longer_pauses.iter().filter(|pause| **pause < idle_time + within).count();
+        (longer_pauses.len() >= MIN_LONGER_PAUSES).then(|| return_count as f64 / longer_pauses.len() as f64)
     }
 
-    /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.
-    /// What was learned of models stays, and what was spent today.
+    /// Restarts the session: forgets the checkpoint, the counts, the cooldowns and the errors, and cancels a
+    /// running summary. What was learned about models and what was spent today stay.
     pub fn reset(&mut self) {
-        let forgotten = self.recorder.as_ref().and_then(Recorder::epoch);
-        self.decided(Ledger::default());
-        self.state = State { breaker: self.state.breaker.anew(), forgotten, ..State::default() };
-        (self.gauge, self.prepared) = (Gauge::default(), Prepared::default());
-        (self.at_threshold, self.not_before, self.sent) = (Trigger::Preflight, Tokens::ZERO, Sent::Original);
-        (self.retry, self.suspect) = (None, None);
-        self.previous = Ledger::default();
-        self.checkpoints.clear();
-        self.told.clear();
+        let reset_compaction = self.recorder.as_ref().and_then(Recorder::compaction_number);
+        self.state = SessionState { breaker: self.state.breaker.reset(), reset_compaction, ..SessionState::default() };
+        (self.size_tracker, self.background_summary) = (SizeTracker::default(), BackgroundSummary::default());
+        self.last_request = LastRequest::default();
+        self.ledger.clear();
+        self.given_notices.clear();
     }
 
-    /// Another view is in force.
-    fn decided(&mut self, ledger: Ledger) {
-        if ledger == self.ledger {
-            return;
-        }
-        self.view += 1;
-        if let Some(checkpoint) = ledger.checkpoint() {
-            self.checkpoints.retain(|own| own != checkpoint);
-            self.checkpoints.push(checkpoint.to_owned());
-            let surplus = self.checkpoints.len().saturating_sub(CHECKPOINTS);
-            self.checkpoints.drain(..surplus);
-        }
-        self.previous = std::mem::replace(&mut self.ledger, ledger);
-    }
-
-    /// The key of the session: the store's own, or the host's.
+    /// Returns the key for recall IDs and redaction tags: the store's, a temporary one while the store is down,
+    /// else the one in the settings.
     pub(crate) fn key(&self) -> Option<SessionKey> {
-        let stored = self.recorder.as_ref().and_then(Recorder::key);
-        stored.or_else(|| self.settings.key.clone())
+        let stored_key = self.recorder.as_ref().and_then(Recorder::key);
+        stored_key.or_else(|| self.settings.key.clone())
     }
 }

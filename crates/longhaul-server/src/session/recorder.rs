@@ -1,84 +1,99 @@
-//! The store behind a session: its requests, its compactions, how it stands, and what was learned of its models.
+//! Saves a session in the store: its requests, its compactions, its state, and what was learned about its
+//! models.
 
 use longhaul_engine::Transcript;
-use longhaul_engine::identity::Identity;
+use longhaul_engine::keyed_hash::KeyedHash;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::Outcome;
+use longhaul_engine::plan::CompactedRequest;
 use longhaul_engine::redact::{Redacted, Redactor, Rules, SessionKey};
 use serde::Serialize;
 
-use super::Learned;
-use super::state::State as Standing;
-use crate::agents::Moment;
+use super::LearnedModel;
+use super::state::SessionState;
 use crate::store::{
-    Appended, Batch, Committed, EpochId, Keeping, Recorded, Recording, Result, Session, SessionId, State,
-    Store, StoreError, Tenant, fresh_key,
+    AppendBatch, AppendOutcome, CommitOptions, CommitOutcome, CompactionId, RecordOptions, Result, SessionId,
+    SessionMatch, SessionStatus, Store, StoreError, StoredSession, Tenant, random_session_key,
 };
+use longhaul_engine::Timestamp;
 
-/// After so many requests at the latest the pace of a session is kept.
-const PACE_KEPT: usize = 16;
+/// The maximum number of requests after which a state with a new timing is saved. Chosen by hand: a lost
+/// timing costs little.
+const MAX_REQUESTS_BETWEEN_SAVES: usize = 16;
 
-/// A session in a store.
+/// One session in a store.
 pub(super) struct Recorder {
     store: Store,
     tenant: Tenant,
-    /// The newest request, as it is in the log,
-    recorded: Option<Recorded>,
-    /// what its last message is known by,
-    tip: Option<Identity>,
-    /// and what stood around its messages, once that is known.
-    envelope: Option<Identity>,
-    /// What is new of the newest request, and not in the log yet.
-    pending: Option<Batch>,
-    /// The state as it was kept last,
-    kept: Option<String>,
-    /// and how many requests ago that is.
-    since: usize,
-    /// Whether the store did not take what was written last: nothing counts as recorded before it does.
-    is_behind: bool,
+    /// The newest request as the store has it.
+    recorded: Option<SessionMatch>,
+    /// The hash of its last message.
+    last_message_hash: Option<KeyedHash>,
+    /// The hash of everything outside its messages, once it is known.
+    envelope_hash: Option<KeyedHash>,
+    /// The new messages of the newest request, which are not in the store yet.
+    pending: Option<AppendBatch>,
+    /// The state that was saved last, as JSON without the timing.
+    saved_state: Option<String>,
+    /// The number of requests since the state was saved.
+    requests_since_save: usize,
+    /// Whether the store has the newest request.
+    has_newest_request: bool,
+    /// The error because of which the session is in memory only.
+    store_error: Option<StoreError>,
+    /// Whether the store did not accept the last write. Until it does, no request counts as recorded.
+    has_failed_write: bool,
     /// The key of a session that began while the store did not answer.
-    own_key: Option<SessionKey>,
+    temporary_key: Option<SessionKey>,
     /// The newest compaction, while it is in memory only.
-    unsaved: Option<Unsaved>,
+    unsaved: Option<UnsavedCompaction>,
 }
 
-/// A compaction that the store could not keep yet.
-struct Unsaved {
-    outcome: Outcome,
-    /// The head of the session in the store when it was made: where somebody moved it since, theirs counts.
-    base: Option<EpochId>,
+/// A compaction that the store could not save yet.
+struct UnsavedCompaction {
+    outcome: CompactedRequest,
+    /// The session's newest compaction in the store when this one was made. If another process changed it
+    /// since, this one is dropped.
+    base: Option<CompactionId>,
 }
 
-/// Where a compaction is kept.
-pub(super) enum Kept {
-    /// As this epoch of the session.
-    Epoch(usize),
-    /// Nowhere: the session has gone on from here, so that nobody would see it again.
-    Nowhere,
-    /// Nowhere, because another was faster.
+/// The result of committing a compaction.
+pub(super) enum CommitResult {
+    /// It applies from now on, as the compaction with this number. It is saved, unless there is no store or the
+    /// store is down.
+    Saved(usize),
+    /// It was not saved, because the session has continued and no request would replay it.
+    Outdated,
+    /// It was not saved, because another process compacted the session first.
     Overtaken,
 }
 
-/// What a request is in the store.
-pub(super) struct Found {
-    /// What was decided about it before; nothing where that is what was decided about the request before it, from which it goes on.
-    pub(super) ledger: Option<Ledger>,
-    /// The epoch of that.
-    pub(super) epoch: Option<usize>,
-    /// Whether somebody took a compaction back.
-    pub(super) held: bool,
-    /// How the session stood.
-    pub(super) stood: Stood,
+/// The ledger that applies to a recorded request.
+pub(super) enum RecordedLedger {
+    /// The request continues the last one, whose ledger still applies.
+    Unchanged,
+    /// The store has this ledger for it.
+    Replaced(Ledger),
 }
 
-/// How a session stood when a request of it came.
-pub(super) enum Stood {
-    /// As is known: it is the same session as before, or the first.
-    AtHand,
-    /// As it was kept.
-    Kept(Box<Standing>),
-    /// Nothing is known, and what is at hand is another's.
-    New,
+/// The store's knowledge of a request.
+pub(super) struct RecordResult {
+    pub(super) ledger: RecordedLedger,
+    /// The number of the compaction that this ledger belongs to.
+    pub(super) compaction_number: Option<usize>,
+    /// Whether the user has undone a compaction and asked for none since.
+    pub(super) is_undone: bool,
+    /// The session's saved state.
+    pub(super) restored: Restored,
+}
+
+/// Where the state of a session comes from when one of its requests is recorded.
+pub(super) enum Restored {
+    /// The state in memory applies: it is the same session as before, or the first one.
+    InMemory,
+    /// This state was in the store.
+    FromStore(Box<SessionState>),
+    /// The store has no state, and the one in memory belongs to another session.
+    Nothing,
 }
 
 impl Recorder {
@@ -87,109 +102,130 @@ impl Recorder {
             store,
             tenant,
             recorded: None,
-            tip: None,
-            envelope: None,
+            last_message_hash: None,
+            envelope_hash: None,
             pending: None,
-            kept: None,
-            since: 0,
-            is_behind: false,
-            own_key: None,
+            saved_state: None,
+            requests_since_save: 0,
+            has_newest_request: false,
+            store_error: None,
+            has_failed_write: false,
+            temporary_key: None,
             unsaved: None,
         }
     }
 
-    /// The same store and tenant, and nothing known of any request.
+    /// Returns a recorder for the same store and tenant that knows no request.
     pub(super) fn restarted(&self) -> Self {
         Self::new(self.store.clone(), self.tenant.clone())
     }
 
-    /// Whose session it is.
     pub(super) fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 
-    /// The session's key.
+    /// Returns the session's key; a temporary one if the session is not in the store yet.
     pub(super) fn key(&self) -> Option<SessionKey> {
-        self.recorded.as_ref().map(|recorded| recorded.session.key.clone()).or_else(|| self.own_key.clone())
+        self.recorded.as_ref().map(|recorded| recorded.session.key.clone()).or_else(|| self.temporary_key.clone())
     }
 
-    /// The store did not record the newest request: what is decided now is in memory only.
-    pub(super) fn is_alone(&mut self) {
-        if self.recorded.is_none() && self.own_key.is_none() {
-            self.own_key = fresh_key().ok();
+    pub(super) fn has_newest_request(&self) -> bool {
+        self.has_newest_request
+    }
+
+    pub(super) fn store_error(&self) -> Option<&StoreError> {
+        self.store_error.as_ref()
+    }
+
+    /// Notes that the store has the newest request. Returns whether it was unavailable before.
+    pub(super) fn continue_with_store(&mut self) -> bool {
+        self.has_newest_request = true;
+        self.store_error.take().is_some()
+    }
+
+    /// Continues in memory because the store does not work; a new session gets a temporary key. Returns whether
+    /// the store worked before.
+    pub(super) fn continue_without_store(&mut self, error: &StoreError) -> bool {
+        if self.recorded.is_none() && self.temporary_key.is_none() {
+            self.temporary_key = random_session_key().ok();
         }
+        self.has_newest_request = false;
+        self.store_error.replace(error.clone()).is_none()
     }
 
-    /// Holds a compaction in memory until the store can keep it.
-    pub(super) fn hold(&mut self, outcome: &Outcome) {
+    /// Holds a compaction in memory until the store can save it.
+    pub(super) fn hold_unsaved(&mut self, outcome: &CompactedRequest) {
         let base = match &self.unsaved {
             Some(unsaved) => unsaved.base,
             None => self.recorded.as_ref().and_then(|recorded| recorded.view.base),
         };
-        let outcome = Outcome { body: String::new(), ..outcome.clone() };
-        self.unsaved = Some(Unsaved { outcome, base });
+        let outcome = CompactedRequest { body: String::new(), ..outcome.clone() };
+        self.unsaved = Some(UnsavedCompaction { outcome, base });
     }
 
-    /// The same session for another name of the same tenant.
-    pub(super) fn hand_over(&mut self, tenant: Tenant) {
+    /// Replaces a temporary tenant by the stored one, which has another ID and another key. It is still the same
+    /// person's tenant.
+    pub(super) fn change_tenant(&mut self, tenant: Tenant) {
         self.tenant = tenant;
     }
 
-    /// What people call the session by.
+    /// Returns the session's readable name.
     pub(super) fn name(&self) -> Option<String> {
         self.recorded.as_ref().map(|recorded| recorded.session.name.clone())
     }
 
-    /// The epoch in force.
-    pub(super) fn epoch(&self) -> Option<usize> {
-        self.recorded.as_ref().and_then(|recorded| recorded.view.number)
+    /// Returns the number of the active compaction.
+    pub(super) fn compaction_number(&self) -> Option<usize> {
+        self.recorded.as_ref().and_then(|recorded| recorded.view.compaction_number)
     }
 
-    /// Which session it is.
     pub(super) fn id(&self) -> Option<SessionId> {
         self.recorded.as_ref().map(|recorded| recorded.session.id)
     }
 
-    /// Records a request. Of one that goes on where the last one ended, with nobody else's hand in between, what is new is made
-    /// ready and waits for [`flush`](Self::flush).
+    /// Records a request. If it continues the last one, and no other process changed the session, its new
+    /// messages are only prepared and wait for [`flush`](Self::flush).
     pub(super) async fn record(
         &mut self,
         transcript: &Transcript<'_>,
-        chain: &[Identity],
+        chain: &[KeyedHash],
         rules: &Rules,
-        now: Moment,
-    ) -> Result<Found> {
-        let mut found = match self.go_on(transcript, chain, rules, now).await? {
-            Some(found) => found,
-            None => self.begin(transcript, chain, rules, now).await?,
+        now: Timestamp,
+    ) -> Result<RecordResult> {
+        let mut result = match self.record_continuation(transcript, chain, rules, now).await? {
+            Some(result) => result,
+            None => self.record_with_lookup(transcript, chain, rules, now).await?,
         };
-        if self.is_behind {
+        if self.has_failed_write {
             self.flush().await?;
         }
-        self.save(transcript, rules, now, &mut found).await?;
-        Ok(found)
+        self.save_held(transcript, rules, now, &mut result).await?;
+        Ok(result)
     }
 
-    /// Writes a compaction that was made while the store did not answer. Where somebody else decided something meanwhile, that counts.
-    async fn save(
+    /// Saves a compaction that was made while the store did not answer. If another process has compacted the
+    /// session since, that compaction applies instead.
+    async fn save_held(
         &mut self,
         transcript: &Transcript<'_>,
         rules: &Rules,
-        now: Moment,
-        found: &mut Found,
+        now: Timestamp,
+        result: &mut RecordResult,
     ) -> Result<()> {
         let Some(unsaved) = self.unsaved.take() else { return Ok(()) };
         let Some(recorded) = &self.recorded else { return Ok(()) };
         if recorded.view.base != unsaved.base || !unsaved.outcome.ledger.matches(transcript) {
-            found.ledger = Some(recorded.view.ledger.clone());
+            result.ledger = RecordedLedger::Replaced(recorded.view.ledger.clone());
             return Ok(());
         }
         match self.commit(transcript, &unsaved.outcome, rules, now).await {
-            Ok(Kept::Epoch(number)) => {
-                found.ledger = found.ledger.take().map(|_| unsaved.outcome.ledger);
-                found.epoch = Some(number);
+            Ok(CommitResult::Saved(number)) => {
+                if let RecordedLedger::Replaced(ledger) = &mut result.ledger {
+                    *ledger = unsaved.outcome.ledger;
+                }
+                result.compaction_number = Some(number);
             }
-            Ok(Kept::Nowhere | Kept::Overtaken) => {}
+            Ok(CommitResult::Outdated | CommitResult::Overtaken) => {}
             Err(error) => {
                 self.unsaved = Some(unsaved);
                 return Err(error);
@@ -198,168 +234,183 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records a request of a session that is not at hand, or was changed by somebody else.
-    async fn begin(
+    /// Records a request of a session that is not in memory, or that another process changed.
+    async fn record_with_lookup(
         &mut self,
         transcript: &Transcript<'_>,
-        chain: &[Identity],
+        chain: &[KeyedHash],
         rules: &Rules,
-        now: Moment,
-    ) -> Result<Found> {
-        let before = self.id();
+        now: Timestamp,
+    ) -> Result<RecordResult> {
+        let previous_id = self.id();
         self.pending = None;
-        let how = Recording { rules, key: self.own_key.as_ref(), at: now };
-        let recorded = self.store.record_chain(&self.tenant, transcript, chain, how).await?;
-        (self.tip, self.envelope) = (chain.last().copied(), None);
+        let options = RecordOptions { rules, new_session_key: self.temporary_key.as_ref(), at: now };
+        let recorded = self.store.record_by_hashes(&self.tenant, transcript, chain, options).await?;
+        (self.last_message_hash, self.envelope_hash) = (chain.last().copied(), None);
         let id = recorded.session.id;
-        let mut stood = Stood::AtHand;
-        if before != Some(id) {
-            let kept = self.store.state(&self.tenant, id).await?;
-            // What another version wrote and this one cannot read is begun anew.
-            stood = match kept.as_deref().and_then(|kept| serde_json::from_str(kept).ok()) {
-                Some(state) => Stood::Kept(Box::new(state)),
-                None if before.is_some() => Stood::New,
-                None => Stood::AtHand,
+        let mut restored = Restored::InMemory;
+        if previous_id != Some(id) {
+            let saved_json = self.store.session_state(&self.tenant, id).await?;
+            // A state that another version wrote and this one cannot parse is dropped.
+            restored = match saved_json.as_deref().and_then(|saved_json| serde_json::from_str(saved_json).ok()) {
+                Some(state) => Restored::FromStore(Box::new(state)),
+                None if previous_id.is_some() => Restored::Nothing,
+                None => Restored::InMemory,
             };
-            self.kept = None;
+            self.saved_state = None;
         }
-        let (ledger, epoch, held) =
-            (Some(recorded.view.ledger.clone()), recorded.view.number, recorded.session.held);
+        let result = RecordResult {
+            ledger: RecordedLedger::Replaced(recorded.view.ledger.clone()),
+            compaction_number: recorded.view.compaction_number,
+            is_undone: recorded.session.is_undone,
+            restored,
+        };
         self.recorded = Some(recorded);
-        Ok(Found { ledger, epoch, held, stood })
+        Ok(result)
     }
 
-    /// The same session, one request later.
-    async fn go_on(
+    /// Records a request that continues the last one; returns `None` if it does not.
+    async fn record_continuation(
         &mut self,
         transcript: &Transcript<'_>,
-        chain: &[Identity],
+        chain: &[KeyedHash],
         rules: &Rules,
-        now: Moment,
-    ) -> Result<Option<Found>> {
+        now: Timestamp,
+    ) -> Result<Option<RecordResult>> {
         let Some(recorded) = &self.recorded else { return Ok(None) };
-        let length = recorded.session.length;
-        if self.tip.is_none() || length.checked_sub(1).and_then(|last| chain.get(last)) != self.tip.as_ref() {
+        let length = recorded.session.path_length;
+        if self.last_message_hash.is_none()
+            || length.checked_sub(1).and_then(|last| chain.get(last)) != self.last_message_hash.as_ref()
+        {
             return Ok(None);
         }
-        let Some(session) = self.store.session_now(&self.tenant, recorded.session.id).await? else {
+        let Some(session) = self.store.session_by_id(&self.tenant, recorded.session.id).await? else {
             return Ok(None);
         };
-        let stands = |session: &Session| (session.head, session.length, session.state);
-        if stands(&session) != stands(&recorded.session) || session.state != State::Live {
+        let version = |session: &StoredSession| (session.head, session.path_length, session.status);
+        if version(&session) != version(&recorded.session) || session.status != SessionStatus::Live {
             return Ok(None);
         }
-        let how = Keeping { rules, lease: None, at: now };
-        let rest = Store::rest(&self.tenant, &session, transcript, chain, self.envelope, &how)?;
-        self.pending = rest;
-        let (epoch, held) = (recorded.view.number, session.held);
-        Ok(Some(Found { ledger: None, epoch, held, stood: Stood::AtHand }))
+        let options = CommitOptions { rules, at: now };
+        let batch = Store::unrecorded_batch(&self.tenant, &session, transcript, chain, self.envelope_hash, &options)?;
+        self.pending = batch;
+        Ok(Some(RecordResult {
+            ledger: RecordedLedger::Unchanged,
+            compaction_number: recorded.view.compaction_number,
+            is_undone: session.is_undone,
+            restored: Restored::InMemory,
+        }))
     }
 
-    /// Writes what waits.
+    /// Writes the messages that [`record`](Self::record) prepared.
     pub(super) async fn flush(&mut self) -> Result<()> {
         let Some(batch) = self.pending.take() else { return Ok(()) };
-        let (tip, envelope) = (batch.chain.last().copied(), batch.envelope.identity);
+        let (last_hash, envelope) = (batch.hash_chain.last().copied(), batch.envelope.hash);
         let appended = self.store.append(&self.tenant, batch).await;
-        self.is_behind = appended.is_err();
+        self.has_failed_write = appended.is_err();
         match appended? {
-            Appended::Done { session, .. } => {
-                let stands = |session: &Session| (session.id, session.head);
+            AppendOutcome::Done { session, .. } => {
+                let version = |session: &StoredSession| (session.id, session.head);
                 if let Some(recorded) =
-                    self.recorded.as_mut().filter(|own| stands(&own.session) == stands(&session))
+                    self.recorded.as_mut().filter(|recorded| version(&recorded.session) == version(&session))
                 {
                     recorded.session = session;
-                    (self.tip, self.envelope) = (tip, Some(envelope));
+                    (self.last_message_hash, self.envelope_hash) = (last_hash, Some(envelope));
                 } else {
-                    // Somebody went another way meanwhile, or decided something: the next request finds out which session it is, and
-                    // which view of it is in force.
-                    self.tip = None;
+                    // Another process changed the session meanwhile. The next request looks up which session
+                    // it belongs to, and which compaction applies.
+                    self.last_message_hash = None;
                 }
             }
-            Appended::Stale => self.tip = None,
+            AppendOutcome::Stale => self.last_message_hash = None,
         }
         Ok(())
     }
 
-    /// Keeps a compaction of the request that was recorded last.
+    /// Saves a compaction of the request that was recorded last.
     pub(super) async fn commit(
         &mut self,
         transcript: &Transcript<'_>,
-        outcome: &Outcome,
+        outcome: &CompactedRequest,
         rules: &Rules,
-        now: Moment,
-    ) -> Result<Kept> {
-        let without = || StoreError::Wrong("a compaction of a request that was not recorded".to_owned());
+        now: Timestamp,
+    ) -> Result<CommitResult> {
+        let not_recorded = || StoreError::InvalidInput("the request of this compaction was not recorded".to_owned());
         self.flush().await?;
-        let recorded = self.recorded.as_mut().ok_or_else(without)?;
-        let how = Keeping { rules, lease: None, at: now };
-        Ok(match self.store.keep(&self.tenant, recorded, transcript, outcome, how).await? {
-            Committed::Done { session, number } => {
+        let recorded = self.recorded.as_mut().ok_or_else(not_recorded)?;
+        let options = CommitOptions { rules, at: now };
+        Ok(match self.store.commit_compaction(&self.tenant, recorded, transcript, outcome, options).await? {
+            CommitOutcome::Done { session, number } => {
                 recorded.view.ledger = outcome.ledger.clone();
-                recorded.view.number = Some(number);
+                recorded.view.compaction_number = Some(number);
                 recorded.view.base = session.head;
                 if session.id != recorded.session.id {
-                    self.kept = None;
+                    self.saved_state = None;
                 }
                 recorded.session = session;
-                Kept::Epoch(number)
+                CommitResult::Saved(number)
             }
-            Committed::Behind => Kept::Nowhere,
-            Committed::Overtaken | Committed::Fenced => Kept::Overtaken,
+            CommitOutcome::Outdated => CommitResult::Outdated,
+            CommitOutcome::Conflict => CommitResult::Overtaken,
         })
     }
 
-    /// Takes back the compaction that the newest request was sent with, unless somebody has decided something else since.
-    pub(super) async fn take_back(&mut self) -> Result<()> {
+    /// Undoes the compaction that the newest request was sent with, unless another process has compacted the
+    /// session since.
+    pub(super) async fn undo_refused(&mut self) -> Result<()> {
         if self.unsaved.take().is_some() {
             return Ok(());
         }
         if let Some(recorded) = &self.recorded
-            && let Some(refused) = recorded.view.base
+            && let Some(refused_compaction) = recorded.view.base
         {
-            self.store.take_back(&self.tenant, recorded.session.id, refused).await?;
+            self.store.undo_if_active(&self.tenant, recorded.session.id, refused_compaction).await?;
         }
         Ok(())
     }
 
-    /// Keeps how the session stands, if that has changed.
-    pub(super) async fn keep_state(&mut self, state: &Standing) -> Result<()> {
+    /// Saves the session's state if it changed.
+    pub(super) async fn save_state(&mut self, state: &SessionState) -> Result<()> {
         let Some(recorded) = &self.recorded else { return Ok(()) };
-        let (essence, id) = (json(&state.without_pace())?, recorded.session.id);
-        self.since += 1;
-        // The pace of a session is another with every request, and as good a little later.
-        if self.kept.as_ref() == Some(&essence) && self.since < PACE_KEPT {
+        let (json_without_timing, id) = (to_json(&state.without_timing())?, recorded.session.id);
+        self.requests_since_save += 1;
+        // The timing changes with every request. It need not be exact, so it alone is saved only now and
+        // then.
+        if self.saved_state.as_ref() == Some(&json_without_timing)
+            && self.requests_since_save < MAX_REQUESTS_BETWEEN_SAVES
+        {
             return Ok(());
         }
-        let json = json(state)?;
-        self.store.keep_state(&self.tenant, id, redacted(&json, &recorded.session.key)?).await?;
-        (self.kept, self.since) = (Some(essence), 0);
+        let json = to_json(state)?;
+        self.store.save_session_state(&self.tenant, id, redact_json(&json, &recorded.session.key)?).await?;
+        (self.saved_state, self.requests_since_save) = (Some(json_without_timing), 0);
         Ok(())
     }
 
-    /// What was learned of a model.
-    pub(super) async fn learned(&self, model: &str) -> Result<Option<Learned>> {
-        Learned::kept(&self.store, &self.tenant, model).await
+    /// Loads what was learned about a model.
+    pub(super) async fn load_learned(&self, model: &str) -> Result<Option<LearnedModel>> {
+        LearnedModel::load(&self.store, &self.tenant, model).await
     }
 
-    /// Keeps it.
-    pub(super) async fn keep_learned(&self, model: &str, learned: &Learned) -> Result<()> {
+    /// Saves what was learned about a model.
+    pub(super) async fn save_learned(&self, model: &str, learned: &LearnedModel) -> Result<()> {
         let Some(recorded) = &self.recorded else { return Ok(()) };
-        let learned = redacted(&json(learned)?, &recorded.session.key)?;
-        self.store.keep_learned(&self.tenant, model, learned).await
+        let learned = redact_json(&to_json(learned)?, &recorded.session.key)?;
+        self.store.save_learned_model(&self.tenant, model, learned).await
     }
 }
 
-/// A value as it is kept. It is in our own words, which the user's rules are not meant for.
-fn redacted(json: &str, key: &SessionKey) -> Result<Redacted> {
+/// Redacts a JSON value before it is saved. Its texts are our own, so the user's redaction rules are not
+/// applied.
+fn redact_json(json: &str, key: &SessionKey) -> Result<Redacted> {
     let mut redactor = Redactor::keyed(Rules::default(), key.clone());
-    redactor.redact_json_to_keep(json).map(|json| json.text).map_err(|error| unwritten(&error))
+    redactor.redact_json_for_storage(json).map(|json| json.text).map_err(|error| serialize_error(&error))
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| unwritten(&error))
+fn to_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| serialize_error(&error))
 }
 
-fn unwritten(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Failed(format!("the state of a session cannot be written down: {error}"))
+fn serialize_error(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("the session's state cannot be serialized: {error}"))
 }

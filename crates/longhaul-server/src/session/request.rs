@@ -1,447 +1,465 @@
-//! One request on its way: read, recorded, replayed, measured; then left or compacted.
+//! Processes one request: parse, record, replay, measure, and compact if a trigger applies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::cost::CacheState;
+use longhaul_engine::keyed_hash::KeyedHash;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Load, Outcome, Trigger};
+use longhaul_engine::plan::{self, CompactedRequest, RequestSize, Trigger};
 use longhaul_engine::policy::Policy;
+use longhaul_engine::schedule::CacheState;
 use longhaul_engine::{Tokens, Transcript, wire};
 use tokio::task::yield_now;
 
-use super::compact::{Compaction, Extra};
-use super::due::{Cause, Need, Standing, Verdict, in_loop};
-use super::gauge::{Count, Gauge};
-use super::recorder::Stood;
-use super::scene::{Request, Scene, Size, Wanted, hash, replayed, replayed_on};
-use super::turn::{Action, Context, Said, Turn};
-use super::{Incoming, Recorder, Sent, Session, windows};
-use crate::agents::Moment;
+use super::compact::{CompactionResult, ManualOptions};
+use super::prepared_request::{PreparedRequest, Reporter, RequestAction, WindowUsage};
+use super::recorder::{RecordedLedger, Restored};
+use super::request_context::{ParsedRequest, Purpose, RequestContext, SizeEstimate};
+use super::request_size::{SizeTracker, TokenCount};
+use super::triggers::{CompactionCause, CompactionDecision, TriggerInput, Urgency, is_in_bound_loop};
+use super::{IncomingRequest, LastSent, LiveSession, Recorder, learned_model};
 use crate::store::StoreError;
+use longhaul_engine::Timestamp;
 
-/// From this share of an engine's own threshold on the minimum size is counted: pressure is told and summaries are begun near it.
-const NEAR_THRESHOLD: f64 = 0.5;
+/// The smallest size that a compaction could leave is counted only for requests of at least this share of an
+/// engine's own threshold. This share is below those at which the pressure notice is given and summaries are
+/// started. Chosen by hand.
+const NEAR_THRESHOLD_SHARE: f64 = 0.5;
 
-/// A last touch of what is sent, by whoever sends it.
-pub type Touch<'t> = dyn FnMut(&Session, &Transcript<'_>, &Policy) -> Option<String> + Send + 't;
+/// A callback with which the caller edits the body at the end, before it is sent. `None` means no change.
+pub type FinalEdit<'t> = dyn FnMut(&LiveSession, &Transcript<'_>, &Policy) -> Option<String> + Send + 't;
 
-/// How a request stands to what came before it.
+/// How a request relates to the one before it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Recalled {
-    /// Whether the user has undone a compaction and asked for none since.
+pub(super) struct Continuity {
+    /// Whether the newest change of the session's head was an undo, by the user or after a refusal.
     is_undone: bool,
-    /// Whether it goes on from the request before it, with nothing decided in between.
-    goes_on: bool,
+    /// Whether it continues the last request, and no other process changed the session in between.
+    is_continuation: bool,
 }
 
-impl Session {
-    /// A request is about to be sent: the body to send in its place, which may be the same. It never fails; what cannot be read is
-    /// handed back.
-    pub async fn before<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
-        self.read_and_settle(body, &Wanted::Send, now).await
+impl LiveSession {
+    /// Prepares a request that is about to be sent: returns the body to send in its place, which may be the
+    /// same. It never fails; a body that cannot be parsed is returned unchanged.
+    pub async fn prepare_request<'b>(&mut self, body: &'b str, now: Timestamp) -> PreparedRequest<'b> {
+        self.parse_and_process(body, &Purpose::Send, now).await
     }
 
-    /// Nobody waits at the moment. Where the cache has gone cold, compacting costs nothing, and is done now.
-    pub async fn idle<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
-        self.read_and_settle(body, &Wanted::Idle, now).await
+    /// Compacts the session if its cached prompt has expired, because then a compaction causes no additional
+    /// cache write. Nobody waits for the result.
+    pub async fn compact_if_idle<'b>(&mut self, body: &'b str, now: Timestamp) -> PreparedRequest<'b> {
+        self.parse_and_process(body, &Purpose::Idle, now).await
     }
 
-    /// The same for a request that was read already, with nothing written that can wait until the request is on its way: see
-    /// [`write`](Self::write). What is sent can be given a last touch that says nothing else.
-    pub async fn before_read<'b>(
+    /// Prepares a request that was parsed already, like [`prepare_request`](Self::prepare_request). Writes
+    /// that can wait are left to [`save_pending`](Self::save_pending), so that the request is sent first.
+    /// `final_edit` may add tools, recall calls with their results, and breakpoints, but must not change the
+    /// client's messages.
+    pub async fn prepare_parsed<'b>(
         &mut self,
-        incoming: &Incoming<'b>,
-        now: Moment,
-        touch: &mut Touch<'_>,
-    ) -> Turn<'b> {
-        self.settle(incoming, &Wanted::Send, now, touch).await
+        incoming: &IncomingRequest<'b>,
+        now: Timestamp,
+        final_edit: &mut FinalEdit<'_>,
+    ) -> PreparedRequest<'b> {
+        self.process(incoming, &Purpose::Send, now, final_edit).await
     }
 
-    /// Writes what has waited: the newest messages, and how the session stands. What could not be written is said, and comes again
-    /// with the next request.
-    pub async fn write(&mut self) -> Vec<String> {
+    /// Writes the newest messages and the session's state to the store. Returns notices about what could not
+    /// be written; that is written with the next request.
+    pub async fn save_pending(&mut self) -> Vec<String> {
         let host = Arc::clone(&self.host);
-        let mut said = Said::to(&*host);
-        self.write_to(&mut said).await;
-        said.lines
+        let mut reporter = Reporter::new(&*host);
+        self.save_pending_with(&mut reporter).await;
+        reporter.notices
     }
 
-    async fn write_to(&mut self, said: &mut Said<'_>) {
-        if self.trouble.is_some() {
+    async fn save_pending_with(&mut self, reporter: &mut Reporter<'_>) {
+        if self.store_error().is_some() {
             return;
         }
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = recorder.flush().await
         {
-            self.is_alone(&error, said);
-        } else if let Err(error) = self.keep_state().await {
-            said.say(format!("the store did not keep how the session stands: {error}"));
+            self.continue_without_store(&error, reporter);
+        } else if let Err(error) = self.save_state().await {
+            reporter.report(format!("the session's state could not be saved: {error}"));
         }
     }
 
-    pub(super) async fn read_and_settle<'b>(
+    pub(super) async fn parse_and_process<'b>(
         &mut self,
         body: &'b str,
-        wanted: &Wanted,
-        now: Moment,
-    ) -> Turn<'b> {
+        purpose: &Purpose,
+        now: Timestamp,
+    ) -> PreparedRequest<'b> {
         let tenant = self.recorder.as_ref().map(Recorder::tenant);
-        let mut turn = match Incoming::read(None, body, tenant) {
-            Ok(incoming) => self.settle(&incoming, wanted, now, &mut |_, _, _| None).await,
-            Err(problem) => {
+        let mut prepared = match IncomingRequest::parse(None, body, tenant) {
+            Ok(incoming) => self.process(&incoming, purpose, now, &mut |_, _, _| None).await,
+            Err(error) => {
                 let host = Arc::clone(&self.host);
-                Turn::as_it_came(body, &problem, &mut Said::to(&*host))
+                PreparedRequest::unchanged(body, &error, &mut Reporter::new(&*host))
             }
         };
-        turn.said.extend(self.write().await);
-        turn
+        prepared.notices.extend(self.save_pending().await);
+        prepared
     }
 
-    pub(super) async fn settle<'b>(
+    pub(super) async fn process<'b>(
         &mut self,
-        incoming: &Incoming<'b>,
-        wanted: &Wanted,
-        now: Moment,
-        touch: &mut Touch<'_>,
-    ) -> Turn<'b> {
+        incoming: &IncomingRequest<'b>,
+        purpose: &Purpose,
+        now: Timestamp,
+        final_edit: &mut FinalEdit<'_>,
+    ) -> PreparedRequest<'b> {
         let host = Arc::clone(&self.host);
-        let mut said = Said::to(&*host);
-        self.collect(Duration::ZERO, now, &mut said).await;
-        let request = match self.open(incoming, now, &mut said).await {
+        let mut reporter = Reporter::new(&*host);
+        self.collect_summary(Duration::ZERO, now, &mut reporter).await;
+        let request = match self.open_request(incoming, now, &mut reporter).await {
             Ok(request) => request,
-            Err(problem) => return Turn::as_it_came(incoming.transcript.body, &problem, &mut said),
+            Err(error) => return PreparedRequest::unchanged(incoming.transcript.body, &error, &mut reporter),
         };
-        // Between two heavy steps others have their turn, and a request that nobody waits for any more ends.
+        // Yield between two heavy steps, so that other jobs run, and a request that nobody waits for is
+        // dropped.
         yield_now().await;
-        // On the heap: the state of a decision is large, and everybody who awaits a session would carry it.
-        let turn = Box::pin(self.decide(request, wanted, now, touch, &mut said)).await;
-        Turn { said: said.lines, ..turn }
+        // On the heap: this future is large, and every caller's future would contain it.
+        let prepared = Box::pin(self.measure_and_compact(request, purpose, now, final_edit, &mut reporter)).await;
+        PreparedRequest { notices: reporter.notices, ..prepared }
     }
 
-    /// Takes a request up, records it, and replays what was decided about it.
-    async fn open<'r, 'b>(
+    /// Selects the model, records the request, and replays the ledger on it.
+    async fn open_request<'r, 'b>(
         &mut self,
-        incoming: &'r Incoming<'b>,
-        now: Moment,
-        said: &mut Said<'_>,
-    ) -> Result<Request<'r, 'b>, String> {
-        let Incoming { transcript, chain, .. } = incoming;
-        let named = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
-        self.turn_to(&named, said).await;
-        let Recalled { is_undone, goes_on } = self.record(incoming, now, said).await;
+        incoming: &'r IncomingRequest<'b>,
+        now: Timestamp,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<ParsedRequest<'r, 'b>, String> {
+        let IncomingRequest { transcript, message_hashes, .. } = incoming;
+        let model = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
+        self.select_model(&model, reporter).await;
+        let Continuity { is_undone, is_continuation } =
+            self.record_request(transcript, message_hashes, now, reporter).await;
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
-        let mut policy = windows::policy(&self.settings.config, &self.model, &learned)
+        let mut policy = learned_model::policy_for_model(&self.settings.config, &self.model, &learned)
             .map_err(|error| error.to_string())?;
-        policy.safety = policy.window.share(self.settings.hygiene);
-        self.introduce(&policy, &learned, said);
-        let is_about_it = goes_on && self.replayed == Some(self.view);
-        let replay = if is_about_it { replayed_on } else { replayed };
-        let view = if self.is_suspect() {
+        policy.safety_threshold = policy.window.share(self.settings.safety_share);
+        self.report_model_facts(&policy, &learned, reporter);
+        let is_refused = self.is_ledger_refused();
+        if is_refused || !is_continuation {
+            self.ledger.forget_replay();
+        }
+        let view_body = if is_refused {
             Cow::Borrowed(transcript.body)
         } else {
-            replay(&self.ledger, transcript).map_err(|error| error.to_string())?
+            self.ledger.replay(transcript).map_err(|error| error.to_string())?
         };
-        self.replayed = matches!(view, Cow::Owned(_)).then_some(self.view);
-        let engine = self.settings.engines.of(&policy.engine);
-        Ok(Request { transcript, chain, policy, engine, view, is_undone })
+        let engine = self.settings.engines.find_or_compressor(&policy.engine);
+        Ok(ParsedRequest { transcript, message_hashes, policy, engine, view_body, is_undone })
     }
 
-    /// The session goes on with a model: with another, what was counted and cached says nothing any more.
-    async fn turn_to(&mut self, model: &str, said: &mut Said<'_>) {
+    /// Makes a model the current one. If the model changes, the old counts and the cached prompt no longer
+    /// apply.
+    async fn select_model(&mut self, model: &str, reporter: &mut Reporter<'_>) {
         if self.model == model {
             return;
         }
         if !self.model.is_empty() {
-            said.say(format!("the session goes on with {model} instead of {}", self.model));
-            self.gauge = Gauge::default();
-            self.state.cached.forget();
+            reporter.report(format!("the session continues with {model} instead of {}", self.model));
+            self.size_tracker = SizeTracker::default();
+            self.state.prompt_cache.forget();
         }
         model.clone_into(&mut self.model);
         if let Some(recorder) = &self.recorder
             && !self.learned.contains_key(model)
         {
-            match recorder.learned(model).await {
+            match recorder.load_learned(model).await {
                 Ok(learned) => drop(self.learned.insert(model.to_owned(), learned.unwrap_or_default())),
-                Err(error) => self.is_alone(&error, said),
+                Err(error) => self.continue_without_store(&error, reporter),
             }
         }
     }
 
-    /// Records a request, and takes over what the store knows of it.
-    async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> Recalled {
-        let Some(recorder) = &mut self.recorder else { return Recalled::default() };
-        let Incoming { transcript, chain, .. } = incoming;
-        let found = recorder.record(transcript, chain, &self.settings.rules, now).await;
-        self.is_recorded = found.is_ok();
-        match found {
-            Ok(found) => {
-                if self.trouble.take().is_some() {
-                    said.say("the store answers again: the session is recorded from here on");
+    /// Records a request, and takes over the state and the ledger that the store has for it.
+    pub(super) async fn record_request(
+        &mut self,
+        transcript: &Transcript<'_>,
+        message_hashes: &[KeyedHash],
+        now: Timestamp,
+        reporter: &mut Reporter<'_>,
+    ) -> Continuity {
+        let Some(recorder) = &mut self.recorder else { return Continuity::default() };
+        match recorder.record(transcript, message_hashes, &self.settings.rules, now).await {
+            Ok(result) => {
+                if recorder.continue_with_store() {
+                    reporter.report("the store is available again: the session is recorded from now on");
                 }
-                match found.stood {
-                    Stood::AtHand => {}
-                    Stood::Kept(state) => self.state = *state,
-                    Stood::New => self.state = self.state.for_another(),
+                match result.restored {
+                    Restored::InMemory => {}
+                    Restored::FromStore(state) => self.state = *state,
+                    Restored::Nothing => self.state = self.state.for_new_session(),
                 }
-                let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
-                let goes_on = found.ledger.is_none();
-                if let Some(ledger) = found.ledger {
-                    self.decided(if is_forgotten { Ledger::default() } else { ledger });
+                let is_forgotten =
+                    result.compaction_number.is_some() && result.compaction_number == self.state.reset_compaction;
+                self.state.is_undone = result.is_undone;
+                let is_continuation = matches!(result.ledger, RecordedLedger::Unchanged);
+                if let RecordedLedger::Replaced(ledger) = result.ledger {
+                    self.ledger.replace(if is_forgotten { Ledger::default() } else { ledger });
                 }
-                self.state.is_undone = found.held;
-                Recalled { is_undone: found.held, goes_on }
+                Continuity { is_undone: result.is_undone, is_continuation }
             }
             Err(error) => {
-                self.is_alone(&error, said);
-                Recalled { is_undone: self.state.is_undone, goes_on: false }
+                self.continue_without_store(&error, reporter);
+                Continuity { is_undone: self.state.is_undone, is_continuation: false }
             }
         }
     }
 
-    /// The store does not keep what happens now: the session goes on from memory. That is said once.
-    pub(super) fn is_alone(&mut self, error: &StoreError, said: &mut Said<'_>) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.is_alone();
-        }
-        self.is_recorded = false;
-        if self.trouble.replace(error.clone()).is_none() {
-            said.say(format!("the store is unavailable, so the session goes on from memory: {error}"));
+    /// Continues the session in memory because the store does not work, and reports that once.
+    pub(super) fn continue_without_store(&mut self, error: &StoreError, reporter: &mut Reporter<'_>) {
+        if self.recorder.as_mut().is_some_and(|recorder| recorder.continue_without_store(error)) {
+            reporter.report(format!("the store is unavailable; the session continues in memory: {error}"));
         }
     }
 
-    /// What is to be known of a model before its first request.
-    fn introduce(&mut self, policy: &Policy, learned: &windows::Learned, said: &mut Said<'_>) {
-        let missing = self.settings.engines.missing(&policy.engine);
-        let missing = missing.map(|missing| format!("{missing}; compressor takes its place"));
-        let lines = windows::assumption(policy, learned).into_iter().chain(self.summarizer_line(policy));
-        let lines = lines.chain(missing);
-        for line in lines {
-            if self.told.insert(line.clone()) {
-                said.say(line);
-            }
-        }
-    }
-
-    async fn decide<'b>(
+    /// Reports what the user should know about a model before its first request, each notice once.
+    fn report_model_facts(
         &mut self,
-        request: Request<'_, 'b>,
-        wanted: &Wanted,
-        now: Moment,
-        touch: &mut Touch<'_>,
-        said: &mut Said<'_>,
-    ) -> Turn<'b> {
-        let view = request.parsed_view();
-        let seen = view.as_ref().unwrap_or(request.transcript);
-        let size = self.measure(&request, seen);
-        let Size { count, measured } = size;
-        let load = self.load(&request, seen, measured.tokens);
-        let threshold = load.threshold(request.engine.starts_at(&request.policy), &request.policy);
-        self.threshold = threshold;
-        let scene = Scene { request: &request, load, threshold, seen, size, now };
-        let pressure = self.state.pressure.of(measured.tokens, threshold);
-        for line in self.fixed_threshold_line(scene).into_iter().chain(pressure) {
-            said.say(line);
+        policy: &Policy,
+        learned: &learned_model::LearnedModel,
+        reporter: &mut Reporter<'_>,
+    ) {
+        let missing_engine = self.settings.engines.missing_message(&policy.engine);
+        let missing_engine = missing_engine.map(|missing_engine| format!("{missing_engine}; using compressor instead"));
+        let lines = learned_model::window_notice(policy, learned).into_iter().chain(self.summarizer_line(policy));
+        let lines = lines.chain(missing_engine);
+        for line in lines {
+            if self.given_notices.insert(line.clone()) {
+                reporter.report(line);
+            }
         }
-        self.prepared.keep_only_for(request.transcript);
-        yield_now().await;
-        let compaction = match self.verdict(scene, wanted) {
-            Verdict::Leave(reason) => Compaction::Left { reason, report: None },
-            Verdict::Compact(cause) => {
-                let extra = Extra::of(wanted, seen);
-                self.compact(scene, &cause, &extra, said).await
-            }
-        };
-        if *wanted == Wanted::Send && matches!(compaction, Compaction::Left { .. }) {
-            self.begin_early(scene, said);
-        }
-        let sent = match &compaction {
-            Compaction::Left { .. } | Compaction::Planned(_) => count,
-            Compaction::Overtaken { body } => wire::parse(request.transcript.dialect, body)
-                .map_or(count, |(other, _)| self.count(&request, &other)),
-            Compaction::Done(outcome) => {
-                Count { tokens: outcome.report.tokens.after, view: self.view, ..count }
-            }
-        };
-        let whole = self.whole(&request, count);
-        self.whole = Some((whole, sent));
-        let sizes = size.scale(self.gauge.beside_next()).sizes(whole, sent.tokens);
-        yield_now().await;
-        let touched = match &compaction {
-            Compaction::Left { .. } => touch(self, seen, &request.policy),
-            Compaction::Overtaken { body } | Compaction::Done(Outcome { body, .. }) => {
-                let (dialect, policy) = (request.transcript.dialect, &request.policy);
-                wire::parse(dialect, body).ok().and_then(|(sent, _)| touch(self, &sent, policy))
-            }
-            Compaction::Planned(_) => None,
-        };
-        let Request { view, policy, .. } = request;
-        let mut turn = match compaction {
-            Compaction::Left { reason, report } => {
-                if let Wanted::Compress(_) = wanted {
-                    said.say(format!("nothing changed: {reason}"));
-                }
-                let action = if matches!(view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
-                Turn::new(view, action, reason, report, measured)
-            }
-            Compaction::Overtaken { body } => {
-                let reason = "another compaction of the session was faster; its view is used".to_owned();
-                Turn::new(Cow::Owned(body), Action::Replayed, reason, None, measured)
-            }
-            Compaction::Planned(outcome) => {
-                let reason = "a preview: nothing was changed".to_owned();
-                Turn::new(Cow::Owned(outcome.body), Action::None, reason, Some(outcome.report), measured)
-            }
-            Compaction::Done(outcome) => {
-                let reason = outcome.report.reason.clone();
-                Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
-            }
-        };
-        turn.sizes = Some(sizes);
-        if let Some(touched) = touched {
-            turn.body = Cow::Owned(touched);
-        }
-        if *wanted == Wanted::Send {
-            self.note_sent(&turn, sent, &policy, now);
-        }
-        turn
     }
 
-    /// How full the window is: what the newest request of this history would come to, by the same measure as when it is sent.
+    async fn measure_and_compact<'b>(
+        &mut self,
+        request: ParsedRequest<'_, 'b>,
+        purpose: &Purpose,
+        now: Timestamp,
+        final_edit: &mut FinalEdit<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> PreparedRequest<'b> {
+        let parsed_view = request.parsed_view();
+        let view = parsed_view.as_ref().unwrap_or(request.transcript);
+        let context = self.request_context(&request, view, now);
+        let size = context.size;
+        let compaction = self.decide_and_compact(context, purpose, reporter).await;
+        let sent = match &compaction {
+            CompactionResult::Unchanged { .. } | CompactionResult::Previewed(_) => size.count,
+            CompactionResult::LostRace { body } => wire::parse(request.transcript.api_format, body)
+                .map_or(size.count, |(adopted, _)| self.count(&request, &adopted)),
+            CompactionResult::Applied(outcome) => {
+                TokenCount { tokens: outcome.report.tokens.after, ledger_version: self.ledger.version(), ..size.count }
+            }
+        };
+        let original_tokens = self.count_original(&request, size.count);
+        self.last_request.original_count = Some((original_tokens, sent));
+        // Both sizes are in the provider's tokens.
+        let sizes = size.scale(self.size_tracker.next_extra()).request_sizes(original_tokens, sent.tokens);
+        yield_now().await;
+        let edited_body = match &compaction {
+            CompactionResult::Unchanged { .. } => final_edit(self, view, &request.policy),
+            CompactionResult::LostRace { body } | CompactionResult::Applied(CompactedRequest { body, .. }) => {
+                let (api_format, policy) = (request.transcript.api_format, &request.policy);
+                wire::parse(api_format, body).ok().and_then(|(sent, _)| final_edit(self, &sent, policy))
+            }
+            CompactionResult::Previewed(_) => None,
+        };
+        let ParsedRequest { view_body, policy, .. } = request;
+        let mut prepared = compaction.into_prepared(view_body, size.measured, sizes);
+        if let Some(edited_body) = edited_body {
+            prepared.body = Cow::Owned(edited_body);
+        }
+        if *purpose == Purpose::Send {
+            self.record_prepared(prepared.action, sent, &policy, now);
+        }
+        prepared
+    }
+
+    /// Measures a request as it would be sent, and collects what the decision about it needs.
+    fn request_context<'r, 'b>(
+        &mut self,
+        request: &'r ParsedRequest<'r, 'b>,
+        view: &'r Transcript<'r>,
+        now: Timestamp,
+    ) -> RequestContext<'r, 'b> {
+        let size = self.measure(request, view);
+        let request_size = self.trigger_size(request, view, size.measured.tokens);
+        let threshold = request_size.threshold(request.engine.base_threshold(&request.policy), &request.policy);
+        RequestContext { request, request_size, threshold, view, size, now }
+    }
+
+    /// Compacts the request if a trigger applies.
+    async fn decide_and_compact(
+        &mut self,
+        context: RequestContext<'_, '_>,
+        purpose: &Purpose,
+        reporter: &mut Reporter<'_>,
+    ) -> CompactionResult {
+        self.last_request.threshold = context.threshold;
+        let pressure = self.state.pressure.update(context.size.measured.tokens, context.threshold);
+        for line in self.fixed_threshold_line(context).into_iter().chain(pressure) {
+            reporter.report(line);
+        }
+        self.background_summary.discard_if_changed(context.request.transcript);
+        yield_now().await;
+        let compaction = match self.evaluate_triggers(context, purpose) {
+            CompactionDecision::Leave(reason) => CompactionResult::Unchanged { reason, report: None },
+            CompactionDecision::Compact(cause) => {
+                let manual = ManualOptions::new(purpose, context.view);
+                self.compact(context, &cause, &manual, reporter).await
+            }
+        };
+        match (&compaction, purpose) {
+            (CompactionResult::Unchanged { .. }, Purpose::Send) => self.start_summary_early(context, reporter),
+            (CompactionResult::Unchanged { reason, .. }, Purpose::Compress(_)) => {
+                reporter.report(format!("nothing changed: {reason}"));
+            }
+            _ => {}
+        }
+        compaction
+    }
+
+    /// Measures how full the window would be with this history, in the same way as when it is sent.
     ///
     /// # Errors
-    /// A request that cannot be read, or a configuration that cannot be used.
-    pub async fn context(&mut self, incoming: &Incoming<'_>, now: Moment) -> Result<Context, String> {
+    /// The ledger cannot be replayed on the request, or the configuration is invalid.
+    pub async fn window_usage(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        now: Timestamp,
+    ) -> Result<WindowUsage, String> {
         let host = Arc::clone(&self.host);
-        let mut said = Said::to(&*host);
-        let request = self.open(incoming, now, &mut said).await?;
-        let view = request.parsed_view();
-        let seen = view.as_ref().unwrap_or(request.transcript);
-        let size = self.measure(&request, seen);
-        let load = self.load(&request, seen, size.measured.tokens);
-        let threshold = load.threshold(request.engine.starts_at(&request.policy), &request.policy);
-        let whole = self.whole(&request, size.count);
-        let sizes = size.scale(self.gauge.beside_next()).sizes(whole, size.count.tokens);
-        Ok(Context { sizes, by: size.measured.by, window: request.policy.window, threshold })
+        let mut reporter = Reporter::new(&*host);
+        let request = self.open_request(incoming, now, &mut reporter).await?;
+        let parsed_view = request.parsed_view();
+        let view = parsed_view.as_ref().unwrap_or(request.transcript);
+        let RequestContext { size, threshold, .. } = self.request_context(&request, view, now);
+        let original_tokens = self.count_original(&request, size.count);
+        // Both sizes are in the provider's tokens.
+        let sizes = size.scale(self.size_tracker.next_extra()).request_sizes(original_tokens, size.count.tokens);
+        Ok(WindowUsage { sizes, measured_by: size.measured.by, window: request.policy.window, threshold })
     }
 
-    /// Our count of all that the client sent, for a view that counts so much.
-    fn whole(&mut self, request: &Request<'_, '_>, count: Count) -> Tokens {
-        match (&request.view, self.whole) {
+    /// Counts the client's whole request. `count` is our count of what is sent in its place. If that count is
+    /// comparable to the one of the last request, only the growth is added, because both grew by the same
+    /// messages.
+    fn count_original(&mut self, request: &ParsedRequest<'_, '_>, count: TokenCount) -> Tokens {
+        match (&request.view_body, self.last_request.original_count) {
             (Cow::Borrowed(_), _) => count.tokens,
-            // What the view has grown by, the whole has.
-            (Cow::Owned(_), Some((before, view))) if view.is_of(&count) => {
-                before + (count.tokens - view.tokens)
+            // The whole history grew by as much as the view.
+            (Cow::Owned(_), Some((previous, previous_count))) if previous_count.is_comparable_to(&count) => {
+                previous + (count.tokens - previous_count.tokens)
             }
             (Cow::Owned(_), _) => self.count(request, request.transcript).tokens,
         }
     }
 
-    fn count(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>) -> Count {
+    fn count(&mut self, request: &ParsedRequest<'_, '_>, view: &Transcript<'_>) -> TokenCount {
         let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
-        let tokens = request.engine.look(&request.policy, &mut self.known, seen);
-        let factor = if calibration.is_learned() { calibration.factor() } else { 1.0 };
-        Count { tokens, factor, view: self.view }
+        let tokens = request.engine.observe(&request.policy, &mut self.block_cache, view);
+        let factor = if calibration.has_samples() { calibration.factor() } else { 1.0 };
+        TokenCount { tokens, factor, ledger_version: self.ledger.version() }
     }
 
-    fn measure(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>) -> Size {
-        let count = self.count(request, seen);
+    fn measure(&mut self, request: &ParsedRequest<'_, '_>, view: &Transcript<'_>) -> SizeEstimate {
+        let count = self.count(request, view);
         let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
-        Size { count, measured: self.gauge.measure(count, &calibration) }
+        SizeEstimate { count, measured: self.size_tracker.measure(count, &calibration) }
     }
 
-    /// Whether the decisions in force were refused, and the original is tried in their place.
-    fn is_suspect(&mut self) -> bool {
-        self.suspect.is_some_and(|suspect| suspect == self.hash())
+    /// Whether the provider refused the current ledger, so that the original is tried in its place.
+    fn is_ledger_refused(&mut self) -> bool {
+        self.last_request.refused_ledger_hash.is_some_and(|refused| refused == self.ledger.hash())
     }
 
-    /// What the triggers go by. The minimum size matters only near the threshold, so that small requests are spared the count.
-    fn load(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>, tokens: Tokens) -> Load {
+    /// Collects the sizes that the triggers compare. The minimum size matters only near the threshold, so it
+    /// is not counted for small requests.
+    fn trigger_size(&mut self, request: &ParsedRequest<'_, '_>, view: &Transcript<'_>, tokens: Tokens) -> RequestSize {
         let policy = &request.policy;
-        let is_near = tokens >= request.engine.starts_at(policy).share(NEAR_THRESHOLD);
-        let minimum = if is_near { plan::minimum_size(policy, &mut self.known, seen) } else { Tokens::ZERO };
-        let (reply, bytes) = (policy.reply_room(seen.longest_reply), seen.body.len());
-        Load { tokens, reply, minimum, bytes, in_loop: in_loop(policy, seen) }
+        let is_near = tokens >= request.engine.base_threshold(policy).share(NEAR_THRESHOLD_SHARE);
+        let minimum_size = if is_near { plan::minimum_size(policy, &mut self.block_cache, view) } else { Tokens::ZERO };
+        let (reply_reserve, bytes) = (policy.reply_reserve(view.max_reply_tokens), view.body.len());
+        RequestSize { tokens, reply_reserve, minimum_size, bytes, is_in_bound_loop: is_in_bound_loop(policy, view) }
     }
 
-    /// A warning, once, where a threshold that the user set in tokens leaves a session hardly any room to grow.
-    fn fixed_threshold_line(&mut self, scene: Scene<'_, '_>) -> Option<String> {
-        let Scene { request: Request { policy, .. }, load, threshold, .. } = scene;
-        let least = policy.least_threshold(load.minimum, load.reply);
-        if !policy.is_threshold_fixed || least <= threshold || load.minimum == Tokens::ZERO {
+    /// Warns, once, if a threshold that the user set in tokens leaves the session hardly any room to grow.
+    fn fixed_threshold_line(&mut self, context: RequestContext<'_, '_>) -> Option<String> {
+        let RequestContext { request: ParsedRequest { policy, .. }, request_size, threshold, .. } = context;
+        let min_threshold = policy.min_threshold(request_size.minimum_size, request_size.reply_reserve);
+        if !policy.is_threshold_fixed || min_threshold <= threshold || request_size.minimum_size == Tokens::ZERO {
             return None;
         }
         let line = format!(
-            "threshold_tokens of {threshold} is close to the minimum size of this session, so that it is compacted often; without it the \
-             threshold would be {least}"
+            "threshold_tokens of {threshold} is close to the minimum size of this session, so it is compacted \
+             often; without it the threshold would be {min_threshold}"
         );
-        self.told.insert("threshold_tokens".to_owned()).then_some(line)
+        self.given_notices.insert("threshold_tokens".to_owned()).then_some(line)
     }
 
-    fn verdict(&mut self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
-        let Scene { request, load, threshold, seen, now, size: Size { measured, .. } } = scene;
-        if self.is_suspect() && *wanted == Wanted::Send {
-            return Verdict::Leave("the provider refused this very rewrite before".to_owned());
+    fn evaluate_triggers(&mut self, context: RequestContext<'_, '_>, purpose: &Purpose) -> CompactionDecision {
+        let RequestContext { request, request_size, threshold, view, now, size: SizeEstimate { measured, .. } } =
+            context;
+        if self.is_ledger_refused() && *purpose == Purpose::Send {
+            return CompactionDecision::Leave("the provider refused the same compaction before".to_owned());
         }
-        if let Wanted::Compress(compress) = wanted {
-            let reason = format!("asked for at {} tokens", measured.tokens);
+        if let Purpose::Compress(compress) = purpose {
+            let reason = format!("requested at {} tokens", measured.tokens);
             let to_tokens = compress.to_tokens;
-            return Verdict::Compact(Cause { to_tokens, ..Cause::due(Trigger::Manual, reason) });
+            return CompactionDecision::Compact(CompactionCause {
+                to_tokens,
+                ..CompactionCause::required(Trigger::Manual, reason)
+            });
         }
-        let standing = Standing {
+        let input = TriggerInput {
             settings: &self.settings,
             policy: &request.policy,
             engine: &*request.engine,
             breaker: &self.state.breaker,
-            load,
+            request_size,
             threshold,
-            messages: seen.message_count(),
-            refused: self.retry,
-            at_threshold: self.at_threshold,
-            last: self.state.last,
+            messages: view.message_count(),
+            refused_size: self.last_request.size_to_undercut,
+            threshold_trigger: self.last_request.threshold_trigger,
+            last_compaction: self.state.last_compaction,
             is_undone: request.is_undone,
-            cache: self.state.cached.state(now),
+            cache_state: self.state.prompt_cache.cache_state(now),
             now,
         };
-        match (standing.verdict(), wanted) {
-            (Verdict::Compact(Cause { need: Need::IfItPays, .. }), _)
-                if measured.tokens < self.not_before =>
+        match (input.evaluate(), purpose) {
+            (CompactionDecision::Compact(CompactionCause { urgency: Urgency::IfItPays, .. }), _)
+                if measured.tokens < self.last_request.next_payoff_check =>
             {
-                Verdict::Leave(format!("it would not pay at {} tokens", measured.tokens))
+                CompactionDecision::Leave(format!("a compaction at {} tokens would not pay", measured.tokens))
             }
-            (Verdict::Compact(_), Wanted::Idle) if standing.cache == CacheState::Kept => {
-                Verdict::Leave("the cache is still warm".to_owned())
+            (CompactionDecision::Compact(_), Purpose::Idle) if input.cache_state == CacheState::MayBeCached => {
+                CompactionDecision::Leave("the request is still cached".to_owned())
             }
-            (verdict, _) => verdict,
+            (decision, _) => decision,
         }
     }
 
-    fn note_sent(&mut self, turn: &Turn<'_>, count: Count, policy: &Policy, now: Moment) {
-        self.sent = match turn.action {
-            Action::None => Sent::Original,
-            Action::Replayed | Action::Compacted => Sent::Rewritten(self.hash()),
+    fn record_prepared(&mut self, action: RequestAction, count: TokenCount, policy: &Policy, now: Timestamp) {
+        self.last_request.sent = match action {
+            RequestAction::Unchanged => LastSent::Original,
+            RequestAction::Replayed | RequestAction::Compacted => LastSent::Rewritten(self.ledger.hash()),
         };
-        (self.retry, self.at_threshold) = (None, Trigger::Preflight);
-        self.gauge.sent(count);
-        self.state.cached.sent(count.tokens, policy, now);
+        (self.last_request.size_to_undercut, self.last_request.threshold_trigger) = (None, Trigger::Preflight);
+        self.size_tracker.record_prepared(count);
+        self.state.prompt_cache.record_prepared(count.tokens, policy, now);
     }
 
-    /// What the decisions in force are known by.
-    fn hash(&mut self) -> u64 {
-        match self.hashed {
-            Some((view, hash)) if view == self.view => hash,
-            _ => {
-                let hash = hash(&self.ledger);
-                self.hashed = Some((self.view, hash));
-                hash
-            }
-        }
-    }
-
-    pub(super) async fn keep_state(&mut self) -> crate::store::Result<()> {
+    pub(super) async fn save_state(&mut self) -> crate::store::Result<()> {
         match &mut self.recorder {
-            Some(recorder) => recorder.keep_state(&self.state).await,
+            Some(recorder) => recorder.save_state(&self.state).await,
             None => Ok(()),
         }
     }

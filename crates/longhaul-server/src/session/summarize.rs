@@ -1,154 +1,166 @@
-//! One summary by a model: asked of one writer, and of another if that fails.
+//! Asks models for one summary: one writer, and the next if it fails.
 //!
 //! ```text
-//! Ask ──parts──▶ question 1 ──▶ handover ──▶ question 2, with the handover so far ──▶ … ──▶ Answer
-//! Ask ──extend──▶ the session's own request with the question behind it ──▶ Answer
+//! SummaryJob ──parts──▶ prompt 1 ──▶ summary ──▶ prompt 2, with the summary so far ──▶ … ──▶ ModelSummary
+//! SummaryJob ──extend──▶ the session's own request with the instruction after it ──▶ ModelSummary
 //! ```
 //!
-//! Whatever goes wrong is a [`Failure`], and no failure is the end of anything: who gets no answer makes the checkpoint by code.
+//! Every problem becomes a [`SummaryFailure`], and none is fatal: without a summary, code writes the
+//! checkpoint.
 
 use std::fmt;
 use std::sync::Arc;
 
 use longhaul_engine::prices::{Dollars, Usage};
-use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
-use longhaul_engine::summary::{self, Answer, Ask, End, FRAME};
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::redact::{Redacted, RedactionMode, Redactor, Rules, SessionKey};
+use longhaul_engine::summary::{self, Completeness, MAX_PROMPT_FRAME, ModelSummary, SummaryJob};
+use longhaul_engine::{ApiFormat, Tokens};
 
-use super::settings::Writer;
-use crate::upstream::{Asked, Finish, Models, Question, Reply, Small, Stage, Streaming, Trouble};
+use super::settings::SummaryWriter;
+use crate::upstream::{
+    FinishReason, ModelClient, ModelReply, PromptRequest, Streaming, SummaryRequest, SummaryRequestBody, TimeoutStage,
+    UpstreamError,
+};
 
-/// Why there is no summary of a writer.
+/// The reason why a writer gave no summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The call failed.
-    Trouble(Trouble),
-    /// There are no words in the answer.
+pub enum SummaryFailure {
+    /// The call to the provider failed.
+    Upstream(UpstreamError),
+    /// The reply has no text.
     Empty,
-    /// The model, or a filter before it, would not.
-    WouldNot,
-    /// It wants to call a tool instead.
-    WantsTool,
-    /// Its window has no room for anything.
-    TooSmall {
-        /// The window.
+    /// The model, or a filter before it, declined to answer.
+    Declined,
+    /// The model called a tool instead of writing.
+    CalledTool,
+    /// The writer's window is too small for even one turn.
+    WindowTooSmall {
+        /// The writer's window, in tokens.
         window: Tokens,
     },
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SummaryFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trouble(trouble) => trouble.fmt(f),
+            Self::Upstream(error) => error.fmt(f),
             Self::Empty => f.write_str("the answer is empty"),
-            Self::WouldNot => f.write_str("the model would not answer"),
-            Self::WantsTool => f.write_str("the model wanted to call a tool instead"),
-            Self::TooSmall { window } => {
-                write!(f, "a window of {window} tokens has no room for any of the turns")
+            Self::Declined => f.write_str("the model declined to answer"),
+            Self::CalledTool => f.write_str("the model called a tool instead"),
+            Self::WindowTooSmall { window } => {
+                write!(f, "a context window of {window} tokens is too small for even one turn")
             }
         }
     }
 }
 
-/// How a writer is asked.
+/// The way in which a writer is asked.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
-    /// By small requests of our own, as many as its window needs.
-    Small,
-    /// By the session's own request with the question behind it, so that what the provider has cached is used.
-    Extension {
-        /// What the body is written in.
-        dialect: Dialect,
-        /// The body.
+pub(super) enum SummaryMethod {
+    /// With requests that have a prompt of their own, as many as the writer's window requires.
+    SeparateRequests,
+    /// With the session's own request and the instruction after it, so that the provider's cache is used.
+    ExtendSession {
+        /// The API format of the body.
+        api_format: ApiFormat,
+        /// The complete request body.
         body: String,
     },
 }
 
-/// One try to get a summary.
+/// One attempt to get a summary.
 #[derive(Debug, Clone)]
-pub(super) struct Attempt {
-    pub(super) writer: Writer,
-    pub(super) way: Way,
-    /// What it is expected to cost, where prices are known.
-    pub(super) price: Option<Dollars>,
+pub(super) struct SummaryAttempt {
+    pub(super) writer: SummaryWriter,
+    pub(super) method: SummaryMethod,
+    /// The expected cost, if prices are known.
+    pub(super) expected_cost: Option<Dollars>,
 }
 
-/// All that a summary needs.
+/// Everything that is needed to get a summary.
 #[derive(Debug, Clone)]
-pub(super) struct Task {
-    pub(super) ask: Ask,
-    /// Those who are asked, in order, each only if the one before failed.
-    pub(super) attempts: Vec<Attempt>,
-    /// What nobody who wrote the turns can know.
-    pub(super) mark: String,
+pub(super) struct SummaryTask {
+    pub(super) job: SummaryJob,
+    /// The attempts in order. Each is made only if the one before it failed.
+    pub(super) attempts: Vec<SummaryAttempt>,
+    /// A random tag that separates the instructions from the quoted turns. The authors of the turns cannot
+    /// know it.
+    pub(super) tag: String,
     pub(super) rules: Rules,
     pub(super) key: Option<SessionKey>,
 }
 
-/// What came of it.
+/// The result of asking for a summary.
 #[derive(Debug, Clone)]
-pub(super) struct Done {
-    pub(super) answer: Option<Answer>,
-    /// Who failed before, and how.
-    pub(super) failed: Vec<(String, Failure)>,
-    /// What it cost by the providers' own reports; nothing where they did not say, or prices are not known.
-    pub(super) paid: Option<Dollars>,
+pub struct SummaryResult {
+    /// The summary, if a model wrote one. It is not audited yet: the plan that uses it does that.
+    pub summary: Option<ModelSummary>,
+    /// The models that failed, each with its failure, in the order in which they were asked.
+    pub failures: Vec<(String, SummaryFailure)>,
+    /// The cost by the providers' own reports; `None` if a report or a price is missing.
+    pub cost: Option<Dollars>,
 }
 
-/// What a writer is expected to cost if it is asked by small requests.
-pub(super) fn small_price(ask: &Ask, writer: &Writer) -> Option<Dollars> {
-    let ask = ask.clone().counted_by(writer.model.counter());
-    let parts = ask.parts(writer.window()).len() as u64;
-    let most = ask.most();
-    // Each part but the first is asked with the handover so far.
-    let input = ask.tokens() + Tokens((FRAME + most).number() * parts);
-    bill(writer, input, Tokens::ZERO, Tokens(most.number() * parts))
+/// Estimates the cost of a summary with separate requests; `None` without prices.
+pub(super) fn separate_requests_cost(job: &SummaryJob, writer: &SummaryWriter) -> Option<Dollars> {
+    let job = job.clone().with_counter(writer.model.counter());
+    let parts = job.split_for_window(writer.window()).len() as u64;
+    let reply_tokens = job.max_reply_tokens();
+    // Each part but the first is sent with the summary so far.
+    let input = job.tokens() + Tokens((MAX_PROMPT_FRAME + reply_tokens).number() * parts);
+    expected_cost(writer, input, Tokens::ZERO, Tokens(reply_tokens.number() * parts))
 }
 
-/// The same for the session's own request of this size, of which so much is in the cache.
-pub(super) fn extension_price(ask: &Ask, writer: &Writer, sent: Tokens, warm: Tokens) -> Option<Dollars> {
-    bill(writer, sent + FRAME, warm.min(sent), ask.most())
+/// Estimates the cost of a summary that extends the session's own request of `sent` tokens, of which so many are
+/// cached.
+pub(super) fn extension_cost(
+    job: &SummaryJob,
+    writer: &SummaryWriter,
+    sent: Tokens,
+    cached: Tokens,
+) -> Option<Dollars> {
+    expected_cost(writer, sent + MAX_PROMPT_FRAME, cached.min(sent), job.max_reply_tokens())
 }
 
-fn bill(writer: &Writer, input: Tokens, read: Tokens, output: Tokens) -> Option<Dollars> {
+fn expected_cost(writer: &SummaryWriter, input: Tokens, read: Tokens, output: Tokens) -> Option<Dollars> {
     let usage = Usage { input: Some(input), read: Some(read), output: Some(output), ..Usage::default() };
     writer.price.map(|price| usage.bill(&price).total())
 }
 
-/// Asks those who are to be asked, one after the other.
-pub(super) async fn summarize(models: Arc<dyn Models>, task: Task) -> Done {
-    let mut done = Done { answer: None, failed: Vec::new(), paid: Some(Dollars::ZERO) };
+/// Makes the attempts in order until one succeeds.
+pub(super) async fn summarize(models: Arc<dyn ModelClient>, task: SummaryTask) -> SummaryResult {
+    let mut result = SummaryResult { summary: None, failures: Vec::new(), cost: Some(Dollars::ZERO) };
     for attempt in &task.attempts {
-        let mut call = Call { models: &*models, task: &task, writer: &attempt.writer, paid: &mut done.paid };
-        match call.run(&attempt.way).await {
-            Ok((text, end)) => {
-                let (covers, by) = (task.ask.covers.clone(), attempt.writer.model.name.clone());
-                done.answer = Some(Answer { covers, text, by, end });
-                return done;
+        let mut call = WriterCall { models: &*models, task: &task, writer: &attempt.writer, cost: &mut result.cost };
+        match call.run(&attempt.method).await {
+            Ok((text, completeness)) => {
+                let (scope, author) = (task.job.scope.clone(), attempt.writer.model.name.clone());
+                result.summary = Some(ModelSummary { scope, text, author, completeness });
+                return result;
             }
-            Err(failure) => done.failed.push((attempt.writer.model.name.clone(), failure)),
+            Err(failure) => result.failures.push((attempt.writer.model.name.clone(), failure)),
         }
     }
-    done
+    result
 }
 
-/// One writer being asked.
-struct Call<'t> {
-    models: &'t dyn Models,
-    task: &'t Task,
-    writer: &'t Writer,
-    paid: &'t mut Option<Dollars>,
+/// One writer that is being asked.
+struct WriterCall<'t> {
+    models: &'t dyn ModelClient,
+    task: &'t SummaryTask,
+    writer: &'t SummaryWriter,
+    cost: &'t mut Option<Dollars>,
 }
 
-impl Call<'_> {
-    async fn run(&mut self, way: &Way) -> Result<(String, End), Failure> {
-        if let Way::Extension { dialect, body } = way {
-            return self.ask(Asked::Body { dialect: *dialect, body: body.clone() }).await;
+impl WriterCall<'_> {
+    async fn run(&mut self, method: &SummaryMethod) -> Result<(String, Completeness), SummaryFailure> {
+        if let SummaryMethod::ExtendSession { api_format, body } = method {
+            return self.ask(SummaryRequestBody::Raw { api_format: *api_format, body: body.clone() }).await;
         }
         let window = self.writer.window();
         match self.in_parts(window).await {
-            // The provider knows its window better; with that, it is asked in smaller parts, once.
-            Err(Failure::Trouble(Trouble::TooLong { maximum, .. })) => {
+            // The provider knows its window better than our table: retry once, in smaller parts.
+            Err(SummaryFailure::Upstream(UpstreamError::TooLong { maximum, .. })) => {
                 let smaller = maximum.filter(|maximum| *maximum < window).unwrap_or(window / 2);
                 self.in_parts(smaller).await
             }
@@ -156,52 +168,54 @@ impl Call<'_> {
         }
     }
 
-    /// Asks for one part after the other, each with the handover that the ones before it gave.
-    async fn in_parts(&mut self, window: Tokens) -> Result<(String, End), Failure> {
-        let ask = self.task.ask.clone().counted_by(self.writer.model.counter());
-        let parts = ask.parts(window);
+    /// Asks for one part after the other, each with the summary of the parts before it.
+    async fn in_parts(&mut self, window: Tokens) -> Result<(String, Completeness), SummaryFailure> {
+        let job = self.task.job.clone().with_counter(self.writer.model.counter());
+        let parts = job.split_for_window(window);
         let mut redactor = match &self.task.key {
             Some(key) => Redactor::keyed(self.task.rules.clone(), key.clone()),
             None => Redactor::numbered(self.task.rules.clone()),
         };
-        let mut so_far: Option<(Redacted, String, End)> = None;
+        let mut so_far: Option<(Redacted, String, Completeness)> = None;
         for part in &parts {
-            let before = so_far.as_ref().map(|(text, ..)| text);
-            let question = ask.question(part, before, &self.task.mark, window);
-            let (text, end) = self.ask(self.small(question)).await?;
-            so_far = Some((redactor.redact(&text, Content::Text).text, text, end));
+            let summary_so_far = so_far.as_ref().map(|(text, ..)| text);
+            let prompt = job.prompt(part, summary_so_far, &self.task.tag, window);
+            let (text, completeness) = self.ask(self.prompt_request(prompt)).await?;
+            so_far = Some((redactor.redact(&text, RedactionMode::Text).text, text, completeness));
         }
-        so_far.map(|(_, text, end)| (text, end)).ok_or(Failure::TooSmall { window })
+        so_far.map(|(_, text, completeness)| (text, completeness)).ok_or(SummaryFailure::WindowTooSmall { window })
     }
 
-    fn small(&self, question: summary::Question) -> Asked {
-        let summary::Question { system, user, most } = question;
+    fn prompt_request(&self, prompt: summary::SummaryPrompt) -> SummaryRequestBody {
+        let summary::SummaryPrompt { system, user, max_reply_tokens: max_tokens } = prompt;
         let model = self.writer.model.name.clone();
-        Asked::Small(Small { model, system, user, max_tokens: most, streaming: Streaming::Whole })
+        SummaryRequestBody::FromPrompt(PromptRequest { model, system, user, max_tokens, streaming: Streaming::Off })
     }
 
-    async fn ask(&mut self, asked: Asked) -> Result<(String, End), Failure> {
-        let patience = self.writer.patience;
-        let question = Question { upstream: Arc::clone(&self.writer.upstream), asked, patience };
-        // Whoever is asked keeps to its patience by its own word; nobody hangs on that word.
-        let answer = tokio::time::timeout(patience.whole, self.models.answer(question)).await;
-        let reply =
-            answer.map_err(|_| Trouble::TimedOut(Stage::Whole)).flatten().map_err(Failure::Trouble)?;
-        self.pay(&reply);
-        let end = match reply.finish {
-            Finish::Whole => End::Whole,
-            Finish::Cut => End::Cut,
-            Finish::Refused => return Err(Failure::WouldNot),
-            Finish::ToolCall => return Err(Failure::WantsTool),
+    async fn ask(&mut self, body: SummaryRequestBody) -> Result<(String, Completeness), SummaryFailure> {
+        let timeouts = self.writer.timeouts;
+        let request = SummaryRequest { upstream: Arc::clone(&self.writer.upstream), body, timeouts };
+        // The client applies the timeouts itself; this limit covers clients that do not.
+        let answer = tokio::time::timeout(timeouts.total, self.models.ask(request)).await;
+        let reply = answer
+            .map_err(|_| UpstreamError::TimedOut(TimeoutStage::Total))
+            .flatten()
+            .map_err(SummaryFailure::Upstream)?;
+        self.add_cost(&reply);
+        let completeness = match reply.finish {
+            FinishReason::Complete => Completeness::Complete,
+            FinishReason::Truncated => Completeness::Truncated,
+            FinishReason::Refused => return Err(SummaryFailure::Declined),
+            FinishReason::ToolCall => return Err(SummaryFailure::CalledTool),
         };
         if reply.text.trim().is_empty() {
-            return Err(Failure::Empty);
+            return Err(SummaryFailure::Empty);
         }
-        Ok((reply.text, end))
+        Ok((reply.text, completeness))
     }
 
-    fn pay(&mut self, reply: &Reply) {
+    fn add_cost(&mut self, reply: &ModelReply) {
         let bill = reply.usage.zip(self.writer.price).map(|(usage, price)| usage.bill(&price).total());
-        *self.paid = self.paid.zip(bill).map(|(paid, bill)| paid + bill);
+        *self.cost = self.cost.zip(bill).map(|(sum, bill)| sum + bill);
     }
 }

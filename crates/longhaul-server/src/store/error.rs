@@ -1,32 +1,32 @@
-//! Why a store could not do what it was asked, by what the caller can do about it.
+//! The errors of a store, sorted by how the caller can react.
 
 use std::fmt;
 
-/// Each variant calls for another reaction.
+/// An error of the store. Each variant calls for a different reaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreError {
-    /// Somebody else holds it: try again later.
+    /// Another process or transaction has it locked: try again later.
     Busy(String),
-    /// There is no room: make some, or go on without the store.
+    /// The disk or the server has no space left: free some, or continue without the store.
     Full(String),
-    /// It may be read and not written, or not even that: mend the permissions, or name another place.
+    /// The store cannot be opened or written: correct the permissions, or use another location.
     Forbidden(String),
-    /// What is there is damaged, or is no store: look at it, restore a copy.
+    /// The data is damaged or is not a store: inspect it, or restore a copy.
     Damaged(String),
-    /// A newer program wrote it: update this one.
-    Newer(String),
-    /// The database cannot be reached: look at the network and the server.
+    /// A newer version of Longhaul wrote the store: update this one.
+    TooNew(String),
+    /// The database cannot be reached: check the network and the server.
     Unreachable(String),
-    /// No session, epoch or block of that name.
-    Unknown(String),
-    /// What was asked for makes no sense.
-    Wrong(String),
-    /// A mistake of ours, or a failure that is none of the above.
+    /// No session, compaction, block or key has that name.
+    NotFound(String),
+    /// The caller's request is invalid.
+    InvalidInput(String),
+    /// An internal error, or a failure that fits none of the other variants.
     Failed(String),
 }
 
 impl StoreError {
-    /// The words.
+    /// Returns the error message, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -34,17 +34,18 @@ impl StoreError {
             | Self::Full(text)
             | Self::Forbidden(text)
             | Self::Damaged(text)
-            | Self::Newer(text)
+            | Self::TooNew(text)
             | Self::Unreachable(text)
-            | Self::Unknown(text)
-            | Self::Wrong(text)
+            | Self::NotFound(text)
+            | Self::InvalidInput(text)
             | Self::Failed(text) => text,
         }
     }
 }
 
 impl StoreError {
-    /// One word or two for the kind of failure, without the place of the store: any client may read it.
+    /// Returns one or two words for the kind of failure. They do not reveal the location of the store, so any
+    /// client may read them.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -52,9 +53,9 @@ impl StoreError {
             Self::Full(_) => "full",
             Self::Forbidden(_) => "not writable",
             Self::Damaged(_) => "damaged",
-            Self::Newer(_) => "too new",
+            Self::TooNew(_) => "too new",
             Self::Unreachable(_) => "not answering",
-            Self::Unknown(_) | Self::Wrong(_) | Self::Failed(_) => "failing",
+            Self::NotFound(_) | Self::InvalidInput(_) | Self::Failed(_) => "failing",
         }
     }
 }
@@ -67,5 +68,5 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What a store gives.
+/// The result of an operation on the store.
 pub type Result<T> = std::result::Result<T, StoreError>;

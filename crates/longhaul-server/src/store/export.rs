@@ -1,76 +1,85 @@
-//! A session as a body again: as the client sent it, as a view shows it, or as examples to learn from.
+//! Builds request bodies from a stored session: as the client sent it, as a compaction shows it, or as
+//! training examples.
 
-use longhaul_engine::ledger::{Ledger, Ours};
-use longhaul_engine::transcript::UnitKind;
-use longhaul_engine::{Dialect, Rewrite, Transcript, cache, wire};
+use longhaul_engine::ledger::{Ledger, OwnBlock};
+use longhaul_engine::transcript::TurnKind;
+use longhaul_engine::{ApiFormat, Rewrite, Transcript, cache, wire};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::compactions::{self, Compaction};
 use super::envelope;
-use super::epochs::{self, Epoch};
 use super::error::{Result, StoreError};
-use super::log::{self, Request};
 use super::message;
-use super::session::{self, Session};
+use super::message_log::{self, LoggedRequest};
+use super::session::{self, StoredSession};
 use super::sql::Sql;
 use super::tenant::Tenant;
-use super::{Store, work};
+use super::{Store, in_transaction};
 
-/// A moment of a session's history.
+/// A point in the history of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// All of it, with the view in force: what would be sent next.
+pub enum HistoryPoint {
+    /// The whole history with the active compaction: the next request that would be sent.
     Now,
-    /// All of it, as the client sent it.
+    /// The whole history as the client sent it.
     Original,
-    /// Right after a compaction, by the number of its epoch.
-    Epoch(usize),
-    /// A request, by its number, with the newest view that is in force and was made by then.
+    /// The history right after a compaction, by the compaction's number.
+    Compaction(usize),
+    /// A request, by its number, with the newest compaction that is still active and was made by then.
     Request(usize),
 }
 
-/// What a model was shown between two compactions, as an example to learn from.
+/// A training example: the history that a model saw between two compactions.
 #[derive(Debug, Serialize)]
-pub struct Example {
-    /// The session.
+pub struct TrainingExample {
+    /// The name of the session.
     pub session: String,
-    /// The view; nothing before the first compaction.
-    pub epoch: Option<usize>,
-    /// How the messages are written.
-    pub dialect: Dialect,
-    /// The messages.
+    /// The number of the compaction that applied, or `None` before the first one.
+    #[serde(rename = "epoch")]
+    pub compaction: Option<usize>,
+    /// The API format of the messages.
+    pub dialect: ApiFormat,
+    /// The messages, as the model saw them.
     pub messages: Vec<Box<RawValue>>,
-    /// Which of their blocks we wrote.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ours: Vec<Trace>,
+    /// The positions of the blocks that Longhaul wrote.
+    #[serde(rename = "ours", skip_serializing_if = "Vec::is_empty")]
+    pub own_blocks: Vec<OwnBlockPosition>,
 }
 
-/// A block that we wrote.
+/// The position of a block that Longhaul wrote.
 #[derive(Debug, Serialize)]
-pub struct Trace {
-    /// Its message.
+pub struct OwnBlockPosition {
+    /// The index of its message.
     pub message: usize,
-    /// Its place among the blocks of that message.
+    /// The index of the block within that message.
     pub block: usize,
-    /// What it is.
-    pub kind: Ours,
+    /// The kind of block.
+    pub kind: OwnBlock,
 }
 
-/// The messages of a session in the envelope of its newest request that was no longer than that.
-pub(super) async fn original(
+/// Builds the request body of a session's first `length` messages, with the envelope of the newest request
+/// that was no longer.
+pub(super) async fn original_body(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    session: &Session,
+    session: &StoredSession,
     length: usize,
 ) -> Result<String> {
-    let stored = message::messages(sql, tenant, session, 0..length).await?;
+    let stored = message::read_messages(sql, tenant, session, 0..length).await?;
     let texts: Vec<&str> = stored.iter().map(|message| message.text.as_str()).collect();
-    let request = request_of(sql, tenant, session, length).await?;
-    envelope::filled(sql, tenant, request.envelope, &texts).await
+    let request = find_request(sql, tenant, session, length).await?;
+    envelope::fill_envelope(sql, tenant, request.envelope, &texts).await
 }
 
-/// The request of that many messages, or the newest before it, else the first: of the session, or of one that it descends from.
-async fn request_of(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, length: usize) -> Result<Request> {
+/// Finds the newest request with at most `length` messages, or else the first longer one, in the session or
+/// in an ancestor.
+async fn find_request(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &StoredSession,
+    length: usize,
+) -> Result<LoggedRequest> {
     let mut at = Some(session.clone());
     while let Some(session) = at {
         for (test, order) in [("length <= $3", "DESC"), ("length > $3", "ASC")] {
@@ -80,193 +89,214 @@ async fn request_of(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, lengt
             );
             let values = [session.id.0.into(), tenant.id.into(), length.into()];
             if let Some(row) = sql.row(&find, &values).await? {
-                return log::request(&row);
+                return message_log::request_from_row(&row);
             }
         }
         at = match session.parent {
-            Some(parent) => session::session(sql, tenant, parent).await?,
+            Some(parent) => session::find_session(sql, tenant, parent).await?,
             None => None,
         };
     }
     Err(StoreError::Damaged(format!("session {} has no request", session.name)))
 }
 
-/// A body as a ledger shows it, with no more cache marks than a provider takes: a history has those of all its requests.
-pub(super) fn shown(dialect: Dialect, body: &str, ledger: Option<&Ledger>) -> Result<String> {
-    let damaged = |what: &dyn std::fmt::Display| {
-        StoreError::Damaged(format!("the session cannot be put together: {what}"))
-    };
-    let (transcript, _) = wire::parse(dialect, body).map_err(|error| damaged(&error))?;
+/// Applies a ledger to a request body. Without a ledger, it only removes the cache breakpoints that exceed
+/// the provider's limit: a history has those of all its requests.
+pub(super) fn apply_ledger(api_format: ApiFormat, body: &str, ledger: Option<&Ledger>) -> Result<String> {
+    let damaged = |what: &dyn std::fmt::Display| StoreError::Damaged(format!("cannot rebuild the session: {what}"));
+    let (transcript, _) = wire::parse(api_format, body).map_err(|error| damaged(&error))?;
     let edits = match ledger {
-        Some(ledger) if ledger.covers() > transcript.units.len() => {
-            return Err(damaged(&"the view is of more than there is"));
+        Some(ledger) if ledger.covers() > transcript.turns.len() => {
+            return Err(damaged(&"the compaction covers more turns than the session has"));
         }
         Some(ledger) => ledger.edits(&transcript),
-        None => cache::surplus(&wire::reading(&transcript)).iter().map(cache::unset).collect(),
+        None => cache::surplus_breakpoints(&wire::prompt_order(&transcript))
+            .iter()
+            .map(cache::remove_breakpoint_edit)
+            .collect(),
     };
     let rewrite = Rewrite::new(&transcript, edits).map_err(|error| damaged(&error))?;
     Ok(rewrite.apply(body))
 }
 
-/// Whether a session is the tenant's, and there.
-async fn must_be_there(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
-    let unknown = || StoreError::Unknown(format!("the store has no session {}", session.name));
-    session::session(sql, tenant, session.id).await?.map(drop).ok_or_else(unknown)
+/// Fails if the tenant has no such session.
+async fn require_session(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<()> {
+    let unknown = || StoreError::NotFound(format!("the store has no session {}", session.name));
+    session::find_session(sql, tenant, session.id).await?.map(drop).ok_or_else(unknown)
 }
 
-async fn body(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, moment: Moment) -> Result<String> {
-    must_be_there(sql, tenant, session).await?;
+async fn read_body(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession, point: HistoryPoint) -> Result<String> {
+    require_session(sql, tenant, session).await?;
     let name = &session.name;
-    let (length, epoch): (usize, Option<Epoch>) = match moment {
-        Moment::Original => (session.length, None),
-        Moment::Now => match session.head {
-            Some(head) => (session.length, epochs::epoch(sql, tenant, head).await?),
-            None => (session.length, None),
+    let (length, compaction): (usize, Option<Compaction>) = match point {
+        HistoryPoint::Original => (session.path_length, None),
+        HistoryPoint::Now => match session.head {
+            Some(head) => (session.path_length, compactions::find_compaction(sql, tenant, head).await?),
+            None => (session.path_length, None),
         },
-        Moment::Epoch(number) => {
-            let all = epochs::epochs(sql, tenant, session).await?;
-            let last = all.iter().map(|epoch| epoch.number).max().unwrap_or(0);
-            let found = all.into_iter().rev().find(|epoch| epoch.number == number);
-            let epoch = found.ok_or_else(|| {
-                StoreError::Unknown(format!("session {name} has no epoch {number}; it has {last}"))
+        HistoryPoint::Compaction(number) => {
+            let compactions = compactions::list_compactions(sql, tenant, session).await?;
+            let last = compactions.iter().map(|compaction| compaction.number).max().unwrap_or(0);
+            let found = compactions.into_iter().rev().find(|compaction| compaction.number == number);
+            let compaction = found.ok_or_else(|| {
+                StoreError::NotFound(format!("session {name} has no compaction {number}; the last one is {last}"))
             })?;
-            (epoch.length, Some(epoch))
+            (compaction.path_length, Some(compaction))
         }
-        Moment::Request(number) => {
-            let find = "SELECT number, length, envelope, at FROM requests WHERE session = $1 AND tenant = $2 AND number = $3";
+        HistoryPoint::Request(number) => {
+            let find =
+                "SELECT number, length, envelope, at FROM requests WHERE session = $1 AND tenant = $2 AND number = $3";
             let row = sql.row(find, &[session.id.0.into(), tenant.id.into(), number.into()]).await?;
-            let row =
-                row.ok_or_else(|| StoreError::Unknown(format!("session {name} has no request {number}")))?;
-            let request = log::request(&row)?;
-            // What was taken back since is no more shown of then than of now.
-            let all = in_force(sql, tenant, session).await?;
-            (request.length, all.into_iter().rev().find(|epoch| epoch.length <= request.length))
+            let row = row.ok_or_else(|| StoreError::NotFound(format!("session {name} has no request {number}")))?;
+            let request = message_log::request_from_row(&row)?;
+            // A compaction that was undone since is not shown for earlier requests either.
+            let compactions = active_compactions(sql, tenant, session).await?;
+            (
+                request.path_length,
+                compactions.into_iter().rev().find(|compaction| compaction.path_length <= request.path_length),
+            )
         }
     };
-    let body = original(sql, tenant, session, length).await?;
-    shown(session.dialect, &body, epoch.as_ref().map(|epoch| &epoch.ledger))
+    let body = original_body(sql, tenant, session, length).await?;
+    apply_ledger(session.api_format, &body, compaction.as_ref().map(|compaction| &compaction.ledger))
 }
 
-/// One example for each stretch between two compactions, as the model saw it at the end of the stretch.
-async fn training(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Vec<Example>> {
+/// Builds one example for each part of the history between two compactions, as the model saw it at the end of
+/// that part.
+async fn examples_as_shown(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &StoredSession,
+) -> Result<Vec<TrainingExample>> {
     let mut views = vec![None];
-    let in_force = in_force(sql, tenant, session).await?;
-    views.extend(in_force.into_iter().map(Some));
+    let compactions = active_compactions(sql, tenant, session).await?;
+    views.extend(compactions.into_iter().map(Some));
     let mut examples = Vec::with_capacity(views.len());
-    for (at, epoch) in views.iter().enumerate() {
-        let end = views.get(at + 1).and_then(Option::as_ref).map_or(session.length, |next| next.length);
-        let body = original(sql, tenant, session, end).await?;
-        let ledger = epoch.as_ref().map(|epoch| &epoch.ledger);
-        let view = shown(session.dialect, &body, ledger)?;
-        let parse = |body| wire::parse(session.dialect, body).map(|(transcript, _)| transcript);
-        let damaged = |_| StoreError::Damaged("a view of the session is no JSON".to_owned());
+    for (at, compaction) in views.iter().enumerate() {
+        let end = views.get(at + 1).and_then(Option::as_ref).map_or(session.path_length, |next| next.path_length);
+        let body = original_body(sql, tenant, session, end).await?;
+        let ledger = compaction.as_ref().map(|compaction| &compaction.ledger);
+        let view = apply_ledger(session.api_format, &body, ledger)?;
+        let parse = |body| wire::parse(session.api_format, body).map(|(transcript, _)| transcript);
+        let damaged = |_| StoreError::Damaged("the compacted session is not valid JSON".to_owned());
         let (before, after) = (parse(&body).map_err(damaged)?, parse(&view).map_err(damaged)?);
-        let ours = ledger.map_or_else(Vec::new, |ledger| traces(ledger, &after, &before));
-        let ours = if ledger.is_some() { ours } else { sent_checkpoints(&after) };
-        let number = epoch.as_ref().map(|epoch| epoch.number);
-        examples.push(example(session, number, &after, ours, &[])?);
+        let own_blocks = ledger.map_or_else(Vec::new, |ledger| own_block_positions(ledger, &after, &before));
+        let own_blocks = if ledger.is_some() { own_blocks } else { client_checkpoints(&after) };
+        let number = compaction.as_ref().map(|compaction| compaction.number);
+        examples.push(build_example(session, number, &after, own_blocks, &[])?);
     }
     Ok(examples)
 }
 
-/// All that was said, in one example, with none of our words in it.
-async fn natural(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Vec<Example>> {
-    let body = original(sql, tenant, session, session.length).await?;
-    let body = shown(session.dialect, &body, None)?;
-    let parsed = wire::parse(session.dialect, &body);
+/// Builds one example of the whole original history, without any text that Longhaul wrote.
+async fn original_example(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<Vec<TrainingExample>> {
+    let body = original_body(sql, tenant, session, session.path_length).await?;
+    let body = apply_ledger(session.api_format, &body, None)?;
+    let parsed = wire::parse(session.api_format, &body);
     let (transcript, _) = parsed.map_err(|error| StoreError::Damaged(error.to_string()))?;
-    let left_out: Vec<usize> = sent_checkpoints(&transcript).iter().map(|trace| trace.message).collect();
-    Ok(vec![example(session, None, &transcript, Vec::new(), &left_out)?])
+    let skipped_messages: Vec<usize> = client_checkpoints(&transcript).iter().map(|trace| trace.message).collect();
+    Ok(vec![build_example(session, None, &transcript, Vec::new(), &skipped_messages)?])
 }
 
-/// The epochs from the first to the one in force.
-pub(super) async fn in_force(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Vec<Epoch>> {
+/// Returns the compactions from the first to the active one.
+pub(super) async fn active_compactions(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &StoredSession,
+) -> Result<Vec<Compaction>> {
     let (mut chain, mut at) = (Vec::new(), session.head);
     while let Some(id) = at {
-        let Some(epoch) = epochs::epoch(sql, tenant, id).await? else { break };
-        at = epoch.parent;
-        chain.push(epoch);
+        let Some(compaction) = compactions::find_compaction(sql, tenant, id).await? else { break };
+        at = compaction.parent;
+        chain.push(compaction);
     }
     chain.reverse();
     Ok(chain)
 }
 
-fn traces(ledger: &Ledger, view: &Transcript<'_>, original: &Transcript<'_>) -> Vec<Trace> {
-    let Some(ours) = ledger.ours(view, original) else { return Vec::new() };
+fn own_block_positions(ledger: &Ledger, view: &Transcript<'_>, original: &Transcript<'_>) -> Vec<OwnBlockPosition> {
+    let Some(own_blocks) = ledger.own_blocks(view, original) else { return Vec::new() };
     let mut traces = Vec::new();
-    for (message, parts) in view.parts_by_message(0..view.message_count()).iter().enumerate() {
+    for (message, parts) in view.blocks_by_message(0..view.message_count()).iter().enumerate() {
         for (block, part) in parts.iter().enumerate() {
-            traces.extend(ours.get(&part.at).map(|kind| Trace { message, block, kind: *kind }));
+            traces.extend(own_blocks.get(&part.position).map(|kind| OwnBlockPosition { message, block, kind: *kind }));
         }
     }
     traces
 }
 
-/// Checkpoints that the client sent itself, because it went on from a compacted body.
-fn sent_checkpoints(transcript: &Transcript<'_>) -> Vec<Trace> {
+/// Finds checkpoints that the client itself sent, because it continued from a compacted request.
+fn client_checkpoints(transcript: &Transcript<'_>) -> Vec<OwnBlockPosition> {
     let mut traces = Vec::new();
-    for (message, parts) in transcript.parts_by_message(0..transcript.message_count()).iter().enumerate() {
+    for (message, parts) in transcript.blocks_by_message(0..transcript.message_count()).iter().enumerate() {
         for (block, part) in parts.iter().enumerate() {
-            if matches!(transcript.units[part.at.unit].kind, UnitKind::Checkpoint(_)) {
-                traces.push(Trace { message, block, kind: Ours::Checkpoint });
+            if matches!(transcript.turns[part.position.unit].kind, TurnKind::Checkpoint(_)) {
+                traces.push(OwnBlockPosition { message, block, kind: OwnBlock::Checkpoint });
             }
         }
     }
     traces
 }
 
-fn example(
-    session: &Session,
-    epoch: Option<usize>,
+fn build_example(
+    session: &StoredSession,
+    compaction: Option<usize>,
     transcript: &Transcript<'_>,
-    ours: Vec<Trace>,
-    without: &[usize],
-) -> Result<Example> {
-    let kept = (0..transcript.message_count()).filter(|index| !without.contains(index));
-    let messages = kept.filter_map(|index| transcript.message(index));
+    own_blocks: Vec<OwnBlockPosition>,
+    skipped_messages: &[usize],
+) -> Result<TrainingExample> {
+    let included = (0..transcript.message_count()).filter(|index| !skipped_messages.contains(index));
+    let messages = included.filter_map(|index| transcript.message_json(index));
     let messages = messages
-        // A line break in JSON stands between values only, and would end the line that the example is.
+        // An example is one line. In JSON, line breaks occur only between values, so they can become spaces.
         .map(|message| RawValue::from_string(message.replace(['\n', '\r'], " ")))
         .collect::<std::result::Result<Vec<_>, _>>()
-        .map_err(|error| StoreError::Damaged(format!("a message is no JSON: {error}")))?;
-    Ok(Example { session: session.name.clone(), epoch, dialect: session.dialect, messages, ours })
+        .map_err(|error| StoreError::Damaged(format!("a message is not valid JSON: {error}")))?;
+    Ok(TrainingExample { session: session.name.clone(), compaction, dialect: session.api_format, messages, own_blocks })
 }
 
-/// What examples are made of.
+/// The content of training examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
-    /// What the model saw, with what we wrote marked.
+pub enum ExampleContent {
+    /// The history as the model saw it, with the positions of the blocks that Longhaul wrote.
     AsShown,
-    /// What was said, without anything that we wrote.
-    Natural,
+    /// The original history, without any text that Longhaul wrote.
+    Original,
 }
 
-async fn examples(
+async fn read_examples(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    session: &Session,
-    words: Words,
-) -> Result<Vec<Example>> {
-    must_be_there(sql, tenant, session).await?;
-    match words {
-        Words::AsShown => training(sql, tenant, session).await,
-        Words::Natural => natural(sql, tenant, session).await,
+    session: &StoredSession,
+    content: ExampleContent,
+) -> Result<Vec<TrainingExample>> {
+    require_session(sql, tenant, session).await?;
+    match content {
+        ExampleContent::AsShown => examples_as_shown(sql, tenant, session).await,
+        ExampleContent::Original => original_example(sql, tenant, session).await,
     }
 }
 
 impl Store {
-    /// The body of a session at a moment of its history.
-    pub async fn body(&self, tenant: &Tenant, session: &Session, moment: Moment) -> Result<String> {
-        let with = (tenant.clone(), session.clone(), moment);
-        self.read(work(with, |sql, (tenant, session, moment)| Box::pin(body(sql, tenant, session, *moment))))
-            .await
+    /// Builds the request body of a session at a point of its history.
+    pub async fn body_at(&self, tenant: &Tenant, session: &StoredSession, point: HistoryPoint) -> Result<String> {
+        let arguments = (tenant.clone(), session.clone(), point);
+        self.read(in_transaction(arguments, |sql, (tenant, session, point)| {
+            Box::pin(read_body(sql, tenant, session, *point))
+        }))
+        .await
     }
 
-    /// A session as examples to learn from.
-    pub async fn examples(&self, tenant: &Tenant, session: &Session, words: Words) -> Result<Vec<Example>> {
-        let with = (tenant.clone(), session.clone(), words);
-        self.read(work(with, |sql, (tenant, session, words)| {
-            Box::pin(examples(sql, tenant, session, *words))
+    /// Builds training examples from a session.
+    pub async fn examples(
+        &self,
+        tenant: &Tenant,
+        session: &StoredSession,
+        content: ExampleContent,
+    ) -> Result<Vec<TrainingExample>> {
+        let arguments = (tenant.clone(), session.clone(), content);
+        self.read(in_transaction(arguments, |sql, (tenant, session, content)| {
+            Box::pin(read_examples(sql, tenant, session, *content))
         }))
         .await
     }

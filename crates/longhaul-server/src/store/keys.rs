@@ -1,148 +1,149 @@
-//! The keys that the gateway hands out: each lets somebody in as a tenant, within limits.
+//! The keys that the gateway gives to its clients. Each key signs its client in as a tenant, within limits.
 //!
 //! ```text
-//! lh-mJ3v…  ──shape──▶ hash ──one indexed read──▶ Granted: the tenant, the key's number, its limits
+//! lh-mJ3v…  ──format──▶ hash ──one indexed read──▶ KeyGrant: the tenant, the key's ID, its limits
 //! ```
 //!
-//! Only a hash of a key is kept, so whoever reads the store cannot come in by it. A key is found by its hash: nothing that is
-//! compared takes longer the more of a key was guessed. What does not have the shape of a key is none, before anything is asked of
-//! the database. How much a key used is counted by the day, and the days are the caller's.
+//! Only a hash of a key is stored, so nobody who reads the store can sign in with it. A key is looked up by
+//! its hash, so the time of a look-up does not reveal how much of a guessed key is right. Texts without the
+//! format of a key are refused before any query. The tokens of a key are counted by UTC day; the caller says
+//! which day it is.
 
 use std::fmt;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
-use longhaul_engine::identity::Identity;
+use longhaul_engine::keyed_hash::KeyedHash;
 
 use super::error::{Result, StoreError};
-use super::secret::{Secret, hash};
-use super::sql::{MOST_TOKENS, Row, Sql};
+use super::gateway_key::{GatewayKey, hash_key};
+use super::sql::{MAX_TOKENS, Row, Sql};
 use super::tenant::{self, Tenant};
-use super::{Store, work};
-use crate::agents::Moment;
+use super::{Store, in_transaction};
+use longhaul_engine::Timestamp;
 
-/// The longest name of a key or of a tenant.
-const LONGEST_NAME: usize = 100;
+/// The characters that the name of a key or of a tenant may have at most. Chosen by hand.
+const MAX_NAME_CHARS: usize = 100;
 
-/// Milliseconds of a day.
-const DAY: i64 = 86_400_000;
+/// The milliseconds of a day.
+const MILLIS_PER_DAY: i64 = 86_400_000;
 
-/// A day, counted from the first one of 1970, UTC.
+/// A UTC day, as the number of days since 1 January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Day(pub i64);
+pub struct UtcDay(pub i64);
 
-impl Day {
-    /// The day of a moment.
+impl UtcDay {
+    /// Returns the day that contains a time.
     #[must_use]
-    pub fn of(at: Moment) -> Self {
-        Self(at.0.div_euclid(DAY))
+    pub fn containing(at: Timestamp) -> Self {
+        Self(at.0.div_euclid(MILLIS_PER_DAY))
     }
 
-    /// How much of it is left at a moment of it.
+    /// Returns the time until the end of the day.
     #[must_use]
-    pub fn left(self, at: Moment) -> Duration {
-        let end = self.0.saturating_add(1).saturating_mul(DAY);
+    pub fn time_left(self, at: Timestamp) -> Duration {
+        let end = self.0.saturating_add(1).saturating_mul(MILLIS_PER_DAY);
         Duration::from_millis(u64::try_from(end.saturating_sub(at.0)).unwrap_or_default())
     }
 }
 
-/// `2026-05-04`.
-impl fmt::Display for Day {
+/// Formats the day as `2026-05-04`.
+impl fmt::Display for UtcDay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = Moment(self.0.saturating_mul(DAY)).to_string();
-        f.write_str(moment.split('T').next().unwrap_or_default())
+        let time = Timestamp(self.0.saturating_mul(MILLIS_PER_DAY)).to_string();
+        f.write_str(time.split('T').next().unwrap_or_default())
     }
 }
 
-/// The number of a key in its store.
+/// The row ID of a key in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(i64);
 
-/// How much a key allows; what is nothing is without limit.
+/// The limits of a key; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
-    /// So many requests in a minute.
+pub struct KeyLimits {
+    /// The requests that are allowed in a minute.
     pub requests_per_minute: Option<u32>,
-    /// So many tokens in a day.
+    /// The tokens that are allowed in a UTC day.
     pub tokens_per_day: Option<Tokens>,
 }
 
-impl Limits {
-    /// Of a row that has both from a column on.
-    fn of(row: &Row, column: usize) -> Result<Self> {
+impl KeyLimits {
+    /// Reads both limits from a row, starting at a column.
+    fn from_row(row: &Row, column: usize) -> Result<Self> {
         let requests = row.maybe_int(column)?.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         Ok(Self { requests_per_minute: requests, tokens_per_day: row.maybe_tokens(column + 1)? })
     }
 }
 
-/// Who a key lets in.
+/// The permission that a valid key gives.
 #[derive(Debug, Clone)]
-pub struct Granted {
-    /// As whom.
+pub struct KeyGrant {
+    /// The tenant that the key signs in.
     pub tenant: Tenant,
-    /// By which key.
+    /// The row ID of the key.
     pub id: KeyId,
-    /// What people call that key by.
+    /// The name of the key.
     pub name: String,
-    /// How much it allows.
-    pub limits: Limits,
+    /// The limits of the key.
+    pub limits: KeyLimits,
 }
 
-/// A key as it is listed.
+/// A key in a list of keys, without the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRow {
-    /// Its number.
+pub struct KeyInfo {
+    /// The row ID.
     pub id: KeyId,
-    /// What people call it by.
+    /// The name that people gave it.
     pub name: String,
-    /// How it begins.
+    /// The first characters of the key, by which people recognize it.
     pub prefix: String,
-    /// Whose sessions it leads to.
+    /// The name of the tenant that it signs in.
     pub tenant: String,
-    /// How much it allows.
-    pub limits: Limits,
-    /// When it was made.
-    pub created: Moment,
-    /// When it was used last, and how much on that day.
-    pub used: Option<Used>,
-    /// When it was revoked.
-    pub revoked: Option<Moment>,
+    /// Its limits.
+    pub limits: KeyLimits,
+    /// The time when it was created.
+    pub created: Timestamp,
+    /// Its usage on the last day on which it was used.
+    pub last_usage: Option<DailyKeyUsage>,
+    /// The time when it was revoked.
+    pub revoked: Option<Timestamp>,
 }
 
-/// How much a key used on a day.
+/// The tokens that a key used on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used {
-    /// The day.
-    pub day: Day,
-    /// The tokens.
+pub struct DailyKeyUsage {
+    /// The UTC day.
+    pub day: UtcDay,
+    /// The tokens, including those that are reserved.
     pub tokens: Tokens,
 }
 
-/// What a key is made of.
+/// The columns of a new key.
 struct NewKey {
     tenant: String,
-    /// The key of the tenant, if it is new, too.
-    fresh: [u8; 32],
+    /// The secret key for the tenant, if the tenant is new as well.
+    new_tenant_key: [u8; 32],
     name: String,
-    hash: Identity,
+    hash: KeyedHash,
     prefix: String,
-    limits: Limits,
-    at: Moment,
+    limits: KeyLimits,
+    at: Timestamp,
 }
 
-fn named<'n>(what: &str, name: &'n str) -> Result<&'n str> {
-    let wrong =
-        name.trim().is_empty() || name.chars().count() > LONGEST_NAME || name.chars().any(char::is_control);
-    if wrong {
-        let rule = format!("1 to {LONGEST_NAME} characters, none of them a control character");
-        return Err(StoreError::Wrong(format!("the name of a {what} has {rule}; choose another")));
+fn check_name<'n>(what: &str, name: &'n str) -> Result<&'n str> {
+    let is_invalid =
+        name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control);
+    if is_invalid {
+        let rule = format!("1 to {MAX_NAME_CHARS} characters, none of them a control character");
+        return Err(StoreError::InvalidInput(format!("the name of a {what} must have {rule}")));
     }
     Ok(name.trim())
 }
 
-async fn add(sql: &mut dyn Sql, new: &NewKey) -> Result<()> {
-    let tenant = tenant::tenant(sql, &new.tenant, new.fresh).await?;
-    let add = "INSERT INTO keys (tenant, hash, prefix, name, requests_per_minute, tokens_per_day, created) \
+async fn insert_key(sql: &mut dyn Sql, new: &NewKey) -> Result<()> {
+    let tenant = tenant::get_or_create_tenant(sql, &new.tenant, new.new_tenant_key).await?;
+    let insert = "INSERT INTO keys (tenant, hash, prefix, name, requests_per_minute, tokens_per_day, created) \
                VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
     let values = [
         tenant.id.into(),
@@ -153,156 +154,158 @@ async fn add(sql: &mut dyn Sql, new: &NewKey) -> Result<()> {
         new.limits.tokens_per_day.into(),
         new.at.0.into(),
     ];
-    if sql.run(add, &values).await? == 0 {
+    if sql.run(insert, &values).await? == 0 {
         let name = &new.name;
-        return Err(StoreError::Wrong(format!(
-            "there is a key {name} already; revoke it first, or choose another name"
+        return Err(StoreError::InvalidInput(format!(
+            "an active key is already named {name}; revoke it first, or choose another name"
         )));
     }
     Ok(())
 }
 
-async fn granted(sql: &mut dyn Sql, hash: &Identity) -> Result<Option<Granted>> {
+async fn find_grant(sql: &mut dyn Sql, hash: &KeyedHash) -> Result<Option<KeyGrant>> {
     let find = "SELECT t.id, t.name, t.key, k.id, k.name, k.requests_per_minute, k.tokens_per_day \
                 FROM keys k JOIN tenants t ON t.id = k.tenant WHERE k.hash = $1 AND k.revoked IS NULL";
     let row = sql.row(find, &[hash.0.as_slice().into()]).await?;
     row.map(|row| {
-        let (tenant, limits) = (Tenant::of(&row, 0)?, Limits::of(&row, 5)?);
-        Ok(Granted { tenant, id: KeyId(row.int(3)?), name: row.text(4)?, limits })
+        let (tenant, limits) = (Tenant::from_row(&row, 0)?, KeyLimits::from_row(&row, 5)?);
+        Ok(KeyGrant { tenant, id: KeyId(row.int(3)?), name: row.text(4)?, limits })
     })
     .transpose()
 }
 
-async fn list(sql: &mut dyn Sql) -> Result<Vec<KeyRow>> {
+async fn list_keys(sql: &mut dyn Sql) -> Result<Vec<KeyInfo>> {
     let list = "SELECT k.id, k.name, k.prefix, t.name, k.requests_per_minute, k.tokens_per_day, k.created, k.revoked, \
                 u.day, u.tokens FROM keys k JOIN tenants t ON t.id = k.tenant \
                 LEFT JOIN uses u ON u.key = k.id AND u.day = (SELECT max(day) FROM uses WHERE key = k.id) ORDER BY k.id";
     let row = |row: &Row| {
-        let used = match (row.maybe_int(8)?, row.maybe_tokens(9)?) {
-            (Some(day), Some(tokens)) => Some(Used { day: Day(day), tokens }),
+        let last_usage = match (row.maybe_int(8)?, row.maybe_tokens(9)?) {
+            (Some(day), Some(tokens)) => Some(DailyKeyUsage { day: UtcDay(day), tokens }),
             _ => None,
         };
-        Ok(KeyRow {
+        Ok(KeyInfo {
             id: KeyId(row.int(0)?),
             name: row.text(1)?,
             prefix: row.text(2)?,
             tenant: row.text(3)?,
-            limits: Limits::of(row, 4)?,
-            created: Moment(row.int(6)?),
-            used,
-            revoked: row.maybe_int(7)?.map(Moment),
+            limits: KeyLimits::from_row(row, 4)?,
+            created: Timestamp(row.int(6)?),
+            last_usage,
+            revoked: row.maybe_int(7)?.map(Timestamp),
         })
     };
     sql.rows(list, &[]).await?.iter().map(row).collect()
 }
 
-async fn revoke(sql: &mut dyn Sql, name: &str, at: Moment) -> Result<()> {
+async fn revoke_by_name(sql: &mut dyn Sql, name: &str, at: Timestamp) -> Result<()> {
     let revoke = "UPDATE keys SET revoked = $2 WHERE name = $1 AND revoked IS NULL";
     match sql.run(revoke, &[name.into(), at.0.into()]).await? {
-        0 => Err(StoreError::Unknown(format!(
-            "there is no key {name} in force; longhaul keys list shows them"
-        ))),
+        0 => Err(StoreError::NotFound(format!("no active key is named {name}; run longhaul keys list"))),
         _ => Ok(()),
     }
 }
 
-async fn any(sql: &mut dyn Sql) -> Result<bool> {
+async fn has_any_key(sql: &mut dyn Sql) -> Result<bool> {
     Ok(sql.row("SELECT id FROM keys LIMIT 1", &[]).await?.is_some())
 }
 
-/// Adds tokens to what a key used on a day, or takes some off, and says how many that makes.
-async fn add_use(sql: &mut dyn Sql, id: KeyId, more: i64, day: Day) -> Result<Tokens> {
-    let used = "INSERT INTO uses (key, day, tokens) SELECT id, $2, $3 FROM keys WHERE id = $1 \
+/// Adds tokens to a key's usage on a day (negative ones reduce it), and returns the new usage.
+async fn add_usage(sql: &mut dyn Sql, id: KeyId, added: i64, day: UtcDay) -> Result<Tokens> {
+    let upsert = "INSERT INTO uses (key, day, tokens) SELECT id, $2, $3 FROM keys WHERE id = $1 \
                 ON CONFLICT (key, day) DO UPDATE SET tokens = uses.tokens + excluded.tokens RETURNING tokens";
-    let row = sql.row(used, &[id.0.into(), day.0.into(), more.into()]).await?;
-    row.map_or_else(|| Err(StoreError::Unknown("the key is gone".to_owned())), |row| row.tokens(0))
+    let row = sql.row(upsert, &[id.0.into(), day.0.into(), added.into()]).await?;
+    row.map_or_else(|| Err(StoreError::NotFound("the key no longer exists".to_owned())), |row| row.tokens(0))
 }
 
-/// Adds tokens to what a key used on a day, unless that has reached a limit already.
-async fn reserve(sql: &mut dyn Sql, id: KeyId, tokens: Tokens, most: Tokens, day: Day) -> Result<bool> {
+/// Adds tokens to a key's usage on a day, unless the usage has already reached the limit.
+async fn reserve_tokens(sql: &mut dyn Sql, id: KeyId, tokens: Tokens, limit: Tokens, day: UtcDay) -> Result<bool> {
     let reserve = "INSERT INTO uses (key, day, tokens) SELECT id, $2, $3 FROM keys WHERE id = $1 \
                    ON CONFLICT (key, day) DO UPDATE SET tokens = uses.tokens + excluded.tokens \
                    WHERE uses.tokens < $4 RETURNING tokens";
-    let values = [id.0.into(), day.0.into(), tokens.into(), most.into()];
-    Ok(most > Tokens::ZERO && sql.row(reserve, &values).await?.is_some())
+    let values = [id.0.into(), day.0.into(), tokens.into(), limit.into()];
+    Ok(limit > Tokens::ZERO && sql.row(reserve, &values).await?.is_some())
 }
 
-async fn used(sql: &mut dyn Sql, id: KeyId, day: Day) -> Result<Tokens> {
-    let used = "SELECT tokens FROM uses WHERE key = $1 AND day = $2";
-    let row = sql.row(used, &[id.0.into(), day.0.into()]).await?;
+async fn read_usage(sql: &mut dyn Sql, id: KeyId, day: UtcDay) -> Result<Tokens> {
+    let select = "SELECT tokens FROM uses WHERE key = $1 AND day = $2";
+    let row = sql.row(select, &[id.0.into(), day.0.into()]).await?;
     row.map_or(Ok(Tokens::ZERO), |row| row.tokens(0))
 }
 
-/// Tokens as a number that can be subtracted, and added up without overflowing a column.
-fn signed(tokens: Tokens) -> i64 {
-    tokens.number().min(MOST_TOKENS).cast_signed()
+/// Converts tokens to a signed number, capped so that sums do not overflow a column.
+fn to_signed(tokens: Tokens) -> i64 {
+    tokens.number().min(MAX_TOKENS).cast_signed()
 }
 
 impl Store {
-    /// Makes a key that lets somebody in as a tenant, and the tenant where it is new. The store does not keep what it gives.
+    /// Creates a key that signs clients in as a tenant, and the tenant if it is new. Only the returned value
+    /// has the key: the store has its hash.
     ///
     /// # Errors
-    /// A name that a key in force has, or that is none.
-    pub async fn add_key(&self, tenant: &str, name: &str, limits: Limits, at: Moment) -> Result<Secret> {
-        let (tenant, name) = (named("tenant", tenant)?.to_owned(), named("key", name)?.to_owned());
-        let secret = Secret::of(tenant::random()?);
-        let no_key = || StoreError::Failed("a key was made that is none".to_owned());
-        let hash = hash(secret.reveal()).ok_or_else(no_key)?;
+    /// The name is invalid, or an active key has it already.
+    pub async fn add_key(&self, tenant: &str, name: &str, limits: KeyLimits, at: Timestamp) -> Result<GatewayKey> {
+        let (tenant, name) = (check_name("tenant", tenant)?.to_owned(), check_name("key", name)?.to_owned());
+        let secret = GatewayKey::from_bits(tenant::random_bytes()?);
+        let no_key = || StoreError::Failed("internal error: an invalid key was created".to_owned());
+        let hash = hash_key(secret.reveal()).ok_or_else(no_key)?;
         let prefix = secret.prefix();
-        let new = NewKey { tenant, fresh: tenant::random()?, name, hash, prefix, limits, at };
-        self.write(work(new, |sql, new| Box::pin(add(sql, new)))).await?;
+        let new = NewKey { tenant, new_tenant_key: tenant::random_bytes()?, name, hash, prefix, limits, at };
+        self.write(in_transaction(new, |sql, new| Box::pin(insert_key(sql, new)))).await?;
         Ok(secret)
     }
 
-    /// Who a key lets in; nobody, where it is unknown, revoked, or no key at all.
-    pub async fn key(&self, typed: &str) -> Result<Option<Granted>> {
-        let Some(hash) = hash(typed) else { return Ok(None) };
-        self.read(work(hash, |sql, hash| Box::pin(granted(sql, hash)))).await
+    /// Finds the permission that a key gives; `None` if the key is unknown or revoked, or the text is not a
+    /// key.
+    pub async fn find_key(&self, key_text: &str) -> Result<Option<KeyGrant>> {
+        let Some(hash) = hash_key(key_text) else { return Ok(None) };
+        self.read(in_transaction(hash, |sql, hash| Box::pin(find_grant(sql, hash)))).await
     }
 
-    /// All keys, the revoked ones too, in the order in which they were made.
-    pub async fn keys(&self) -> Result<Vec<KeyRow>> {
-        self.read(work((), |sql, ()| Box::pin(list(sql)))).await
+    /// Lists all keys, including revoked ones, in the order of their creation.
+    pub async fn keys(&self) -> Result<Vec<KeyInfo>> {
+        self.read(in_transaction((), |sql, ()| Box::pin(list_keys(sql)))).await
     }
 
-    /// Lets nobody in any more by the key of that name.
+    /// Revokes the active key with this name.
     ///
     /// # Errors
-    /// No key in force has the name.
-    pub async fn revoke_key(&self, name: &str, at: Moment) -> Result<()> {
-        let with = (name.trim().to_owned(), at);
-        self.write(work(with, |sql, (name, at)| Box::pin(revoke(sql, name, *at)))).await
+    /// No active key has the name.
+    pub async fn revoke_key(&self, name: &str, at: Timestamp) -> Result<()> {
+        let arguments = (name.trim().to_owned(), at);
+        self.write(in_transaction(arguments, |sql, (name, at)| Box::pin(revoke_by_name(sql, name, *at)))).await
     }
 
-    /// Whether any key was ever made. A revoked one counts, so that a gateway is closed, not open to all, when its last key goes.
+    /// Returns whether a key was ever created. Revoked keys count, so that revoking the last key closes a
+    /// gateway instead of opening it to everybody.
     pub async fn has_keys(&self) -> Result<bool> {
-        self.read(work((), |sql, ()| Box::pin(any(sql)))).await
+        self.read(in_transaction((), |sql, ()| Box::pin(has_any_key(sql)))).await
     }
 
-    /// Counts tokens that a key used on a day, and says how many it used on that day so far.
-    pub async fn use_key(&self, id: KeyId, tokens: Tokens, day: Day) -> Result<Tokens> {
-        let with = (id, signed(tokens), day);
-        self.write(work(with, |sql, (id, more, day)| Box::pin(add_use(sql, *id, *more, *day)))).await
+    /// Adds tokens to a key's usage on a day, and returns the new usage.
+    pub async fn add_key_usage(&self, id: KeyId, tokens: Tokens, day: UtcDay) -> Result<Tokens> {
+        let arguments = (id, to_signed(tokens), day);
+        self.write(in_transaction(arguments, |sql, (id, added, day)| Box::pin(add_usage(sql, *id, *added, *day)))).await
     }
 
-    /// The tokens that a key used on a day so far, those that are reserved among them.
-    pub async fn used_by_key(&self, id: KeyId, day: Day) -> Result<Tokens> {
-        self.read(work((id, day), |sql, (id, day)| Box::pin(used(sql, *id, *day)))).await
+    /// Returns the tokens that a key has used on a day, including those that are reserved.
+    pub async fn key_usage(&self, id: KeyId, day: UtcDay) -> Result<Tokens> {
+        self.read(in_transaction((id, day), |sql, (id, day)| Box::pin(read_usage(sql, *id, *day)))).await
     }
 
-    /// Counts tokens that a key is about to use, in one step with the check of its limit: false if the limit was reached before them.
-    pub async fn reserve_for_key(&self, id: KeyId, tokens: Tokens, most: Tokens, day: Day) -> Result<bool> {
-        let with = (id, tokens, most, day);
-        self.write(work(with, |sql, (id, tokens, most, day)| {
-            Box::pin(reserve(sql, *id, *tokens, *most, *day))
+    /// Reserves tokens for a key, in one step with the check of its limit. Returns false if the usage had
+    /// reached the limit before.
+    pub async fn reserve_key_tokens(&self, id: KeyId, tokens: Tokens, limit: Tokens, day: UtcDay) -> Result<bool> {
+        let arguments = (id, tokens, limit, day);
+        self.write(in_transaction(arguments, |sql, (id, tokens, limit, day)| {
+            Box::pin(reserve_tokens(sql, *id, *tokens, *limit, *day))
         }))
         .await
     }
 
-    /// Replaces tokens that were reserved for a key by those that it spent.
-    pub async fn settle_key(&self, id: KeyId, reserved: Tokens, spent: Tokens, day: Day) -> Result<Tokens> {
-        let with = (id, signed(spent).saturating_sub(signed(reserved)), day);
-        self.write(work(with, |sql, (id, more, day)| Box::pin(add_use(sql, *id, *more, *day)))).await
+    /// Replaces the tokens that were reserved for a key by those that it spent, and returns the new usage.
+    pub async fn settle_key_tokens(&self, id: KeyId, reserved: Tokens, spent: Tokens, day: UtcDay) -> Result<Tokens> {
+        let arguments = (id, to_signed(spent).saturating_sub(to_signed(reserved)), day);
+        self.write(in_transaction(arguments, |sql, (id, added, day)| Box::pin(add_usage(sql, *id, *added, *day)))).await
     }
 }
 
@@ -312,9 +315,9 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar() {
-        let day = Day::of(Moment::parse("2026-05-04T23:59:59Z").unwrap());
+        let day = UtcDay::containing(Timestamp::parse("2026-05-04T23:59:59Z").unwrap());
         assert_eq!(day.to_string(), "2026-05-04");
-        assert_eq!(Day::of(Moment::parse("2026-05-05T00:00:00Z").unwrap()), Day(day.0 + 1));
-        assert_eq!(day.left(Moment::parse("2026-05-04T23:00:00Z").unwrap()), Duration::from_hours(1));
+        assert_eq!(UtcDay::containing(Timestamp::parse("2026-05-05T00:00:00Z").unwrap()), UtcDay(day.0 + 1));
+        assert_eq!(day.time_left(Timestamp::parse("2026-05-04T23:00:00Z").unwrap()), Duration::from_hours(1));
     }
 }

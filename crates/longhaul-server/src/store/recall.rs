@@ -1,155 +1,176 @@
-//! What a handle leads to: one block as it was before it was removed, with what stood around it.
+//! Recall: finds a block by its recall ID and returns its original text and the beginnings of the blocks
+//! beside it.
 
 use longhaul_engine::redact::Redacted;
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::{ApiFormat, wire};
 
 use super::error::{Result, StoreError};
-use super::message::{self, BlockRow, Stored};
-use super::schema::session_and_place;
-use super::session::{self, Session, SessionId};
+use super::message::{self, BlockRow, StoredMessage};
+use super::schema::split_message_id;
+use super::session::{self, SessionId, StoredSession};
 use super::sql::Sql;
 use super::tenant::Tenant;
-use super::{Store, work};
+use super::{Store, in_transaction};
 
-/// How much of a neighbour is shown.
-const EXCERPT: usize = 160;
+/// The characters that are shown of an adjacent block. Chosen by hand.
+const MAX_EXCERPT_CHARS: usize = 160;
 
-/// A block that was fetched again.
+/// A block that was found by its recall ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recalled {
-    /// What fetched it.
-    pub handle: String,
-    /// The session that it is of.
-    pub session: String,
-    /// The place of its message; nothing for what a compaction had written itself.
-    pub at: Option<usize>,
-    /// What it is.
-    pub what: String,
-    /// The tool that it has to do with.
+pub struct RecalledBlock {
+    /// The ID that recalls the block.
+    pub recall_id: String,
+    /// The name of the session that has the block.
+    pub session_name: String,
+    /// The index of its message in the session's newest request, or `None` for a text that a compaction
+    /// wrote.
+    pub message: Option<usize>,
+    /// The kind of content: `prompt`, `reply`, `call`, `result`, ….
+    pub kind: String,
+    /// The name of the tool, for a tool call or its result.
     pub tool: Option<String>,
-    /// Its text, word for word but for secrets.
+    /// The original text, without secrets.
     pub text: Redacted,
-    /// Whether secrets were taken out of its message.
-    pub redacted: bool,
-    /// The block before it,
-    pub before: Option<Neighbour>,
-    /// and the one behind it.
-    pub behind: Option<Neighbour>,
+    /// Whether secrets were removed from its message.
+    pub is_redacted: bool,
+    /// The block before it.
+    pub previous: Option<AdjacentBlock>,
+    /// The block after it.
+    pub next: Option<AdjacentBlock>,
 }
 
-/// A block beside another.
+/// A block beside a recalled one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Neighbour {
-    /// What fetches it.
-    pub handle: String,
-    /// What it is.
-    pub what: String,
-    /// The tool that it has to do with.
+pub struct AdjacentBlock {
+    /// The ID that recalls the block.
+    pub recall_id: String,
+    /// The kind of content: `prompt`, `reply`, `call`, `result`, ….
+    pub kind: String,
+    /// The name of the tool, for a tool call or its result.
     pub tool: Option<String>,
-    /// How it begins.
+    /// The beginning of its text, on one line.
     pub excerpt: Redacted,
 }
 
-/// The texts of a stored message's blocks, in the order of its list of blocks.
-pub(super) fn texts(dialect: Dialect, stored: &Stored) -> Vec<String> {
+/// Returns the texts of a stored message's blocks, in the order of [`StoredMessage::blocks`].
+pub(super) fn block_texts(api_format: ApiFormat, stored: &StoredMessage) -> Vec<String> {
     let list = format!("[{}]", stored.text);
-    let texts = wire::parse(dialect, &list).ok().and_then(|(transcript, _)| {
-        let parts = transcript.parts_by_message(0..1).pop()?;
+    let texts = wire::parse(api_format, &list).ok().and_then(|(transcript, _)| {
+        let parts = transcript.blocks_by_message(0..1).pop()?;
         let text = |block: &longhaul_engine::transcript::Block<'_>| match block.text {
             Some(_) => block.text().into_owned(),
             None => block.raw().to_owned(),
         };
         Some(parts.iter().map(|part| text(part.block)).collect::<Vec<_>>())
     });
-    // A message that reads otherwise by itself than in its place is given whole.
+    // A message may parse differently alone than in its request. Each block then gets the whole message as
+    // its text.
     texts
         .filter(|texts| texts.len() == stored.blocks.len())
         .unwrap_or_else(|| vec![stored.text.to_string(); stored.blocks.len()])
 }
 
-async fn recall(
+async fn recall_block(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    within: Option<&Session>,
-    handle: &str,
-) -> Result<Recalled> {
+    within: Option<&StoredSession>,
+    recall_id: &str,
+) -> Result<RecalledBlock> {
     let unknown = || {
-        let whose =
-            within.map_or_else(|| "the store".to_owned(), |session| format!("session {}", session.name));
-        StoreError::Unknown(format!(
-            "{whose} has no block {handle}; handles stand in digests, checkpoints and search results"
+        let place_name = within.map_or_else(|| "the store".to_owned(), |session| format!("session {}", session.name));
+        StoreError::NotFound(format!(
+            "{place_name} has no recall ID {recall_id}; recall IDs are in shortened results, checkpoints and search results"
         ))
     };
-    if !handle.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if !recall_id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(unknown());
     }
     let family = within.map_or(0, |session| session.family);
     let of_family = if within.is_some() { " AND b.family = $3" } else { " AND CAST($3 AS BIGINT) = 0" };
-    // Families are named after their first session, so a family is the tenant's if that one is.
+    // A family's ID is the ID of its first session, so the family belongs to the tenant if that session does.
     let find = format!(
         "SELECT b.message, b.place FROM blocks b JOIN sessions s ON s.id = b.family WHERE b.handle = $1 AND s.tenant = $2{of_family} LIMIT 1"
     );
-    let values = [handle.into(), tenant.id.into(), family.into()];
+    let values = [recall_id.into(), tenant.id.into(), family.into()];
     if let Some(row) = sql.row(&find, &values).await? {
-        let (owner, at) = session_and_place(row.int(0)?);
-        let owner = session::session(sql, tenant, SessionId(owner)).await?.ok_or_else(unknown)?;
+        let (session_id, at) = split_message_id(row.int(0)?);
+        let owner = session::find_session(sql, tenant, SessionId(session_id)).await?.ok_or_else(unknown)?;
         let place = row.count(1)?;
-        let around = message::messages(sql, tenant, &owner, at.saturating_sub(1)..at + 2).await?;
-        return in_message(&owner, &around, at, place).ok_or_else(unknown);
+        let neighbours = message::read_messages(sql, tenant, &owner, at.saturating_sub(1)..at + 2).await?;
+        return recalled_from_messages(&owner, &neighbours, at, place).ok_or_else(unknown);
     }
-    let remains = format!(
+    let find_original = format!(
         "SELECT b.what, b.text, b.session FROM remains b JOIN sessions s ON s.id = b.family \
          WHERE b.handle = $1 AND s.tenant = $2{of_family} LIMIT 1"
     );
-    let row = sql.row(&remains, &values).await?.ok_or_else(unknown)?;
-    let session = session::session(sql, tenant, SessionId(row.int(2)?)).await?.ok_or_else(unknown)?;
-    Ok(Recalled {
-        handle: handle.to_owned(),
-        session: session.name,
-        at: None,
-        what: row.text(0)?,
+    let row = sql.row(&find_original, &values).await?.ok_or_else(unknown)?;
+    let session = session::find_session(sql, tenant, SessionId(row.int(2)?)).await?.ok_or_else(unknown)?;
+    Ok(RecalledBlock {
+        recall_id: recall_id.to_owned(),
+        session_name: session.name,
+        message: None,
+        kind: row.text(0)?,
         tool: None,
-        redacted: row.text(1)?.contains("[REDACTED:"),
-        text: Redacted::from_store(row.text(1)?),
-        before: None,
-        behind: None,
+        is_redacted: row.text(1)?.contains("[REDACTED:"),
+        text: Redacted::assume_redacted(row.text(1)?),
+        previous: None,
+        next: None,
     })
 }
 
-fn in_message(session: &Session, around: &[Stored], at: usize, place: usize) -> Option<Recalled> {
-    let mut blocks: Vec<(usize, usize, &BlockRow, String)> = Vec::new();
-    for stored in around {
-        let texts = texts(session.dialect, stored);
+/// A block, its position in its message, and its text.
+struct LocatedBlock<'r> {
+    message: usize,
+    place: usize,
+    row: &'r BlockRow,
+    text: String,
+}
+
+fn recalled_from_messages(
+    session: &StoredSession,
+    neighbours: &[StoredMessage],
+    at: usize,
+    place: usize,
+) -> Option<RecalledBlock> {
+    let mut blocks = Vec::new();
+    for stored in neighbours {
+        let texts = block_texts(session.api_format, stored);
         let rows = stored.blocks.iter().zip(texts).enumerate();
-        blocks.extend(rows.map(|(place, (row, text))| (stored.place, place, row, text)));
+        blocks.extend(rows.map(|(place, (row, text))| LocatedBlock { message: stored.position, place, row, text }));
     }
-    let found = blocks.iter().position(|(message, block, ..)| (*message, *block) == (at, place))?;
-    let neighbour = |(_, _, row, text): &(usize, usize, &BlockRow, String)| Neighbour {
-        handle: row.handle.clone(),
-        what: row.what.clone(),
+    let index = blocks.iter().position(|block| (block.message, block.place) == (at, place))?;
+    let neighbour = |LocatedBlock { row, text, .. }: &LocatedBlock<'_>| AdjacentBlock {
+        recall_id: row.recall_id.clone(),
+        kind: row.kind.clone(),
         tool: row.tool.clone(),
-        excerpt: Redacted::from_store(text.clone()).on_one_line(EXCERPT),
+        excerpt: Redacted::assume_redacted(text.clone()).one_line(MAX_EXCERPT_CHARS),
     };
-    let (_, _, row, text) = &blocks[found];
-    Some(Recalled {
-        handle: row.handle.clone(),
-        session: session.name.clone(),
-        at: Some(at + session.lead),
-        what: row.what.clone(),
+    let LocatedBlock { row, text, .. } = &blocks[index];
+    Some(RecalledBlock {
+        recall_id: row.recall_id.clone(),
+        session_name: session.name.clone(),
+        message: Some(at + session.system_message_count),
+        kind: row.kind.clone(),
         tool: row.tool.clone(),
-        text: Redacted::from_store(text.clone()),
-        redacted: around.iter().any(|stored| stored.place == at && stored.redacted),
-        before: found.checked_sub(1).map(|before| neighbour(&blocks[before])),
-        behind: blocks.get(found + 1).map(neighbour),
+        text: Redacted::assume_redacted(text.clone()),
+        is_redacted: neighbours.iter().any(|stored| stored.position == at && stored.is_redacted),
+        previous: index.checked_sub(1).map(|previous| neighbour(&blocks[previous])),
+        next: blocks.get(index + 1).map(neighbour),
     })
 }
 
 impl Store {
-    /// The block that a handle leads to, of one session's family or of all that the tenant has.
-    pub async fn recall(&self, tenant: &Tenant, within: Option<&Session>, handle: &str) -> Result<Recalled> {
-        let with = (tenant.clone(), within.cloned(), handle.to_owned());
-        self.read(work(with, |sql, (tenant, within, handle)| {
-            Box::pin(recall(sql, tenant, within.as_ref(), handle))
+    /// Finds the block of a recall ID, in the family of the session `within`, or in all sessions of the
+    /// tenant.
+    pub async fn recall(
+        &self,
+        tenant: &Tenant,
+        within: Option<&StoredSession>,
+        recall_id: &str,
+    ) -> Result<RecalledBlock> {
+        let arguments = (tenant.clone(), within.cloned(), recall_id.to_owned());
+        self.read(in_transaction(arguments, |sql, (tenant, within, recall_id)| {
+            Box::pin(recall_block(sql, tenant, within.as_ref(), recall_id))
         }))
         .await
     }

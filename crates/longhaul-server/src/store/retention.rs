@@ -1,7 +1,7 @@
-//! What goes: sessions that somebody deletes, that are old, or for which there is no more room.
+//! Deletion: of single sessions, of old ones, and of the oldest ones when the store is too large.
 //!
-//! What another session shares stays until that one goes, too; all else goes from every table and index, and [`Store::vacuum`]
-//! leaves nothing of it in free pages either.
+//! Messages that another session shares stay until that session is deleted too. All others are deleted from
+//! every table and index, and [`Store::vacuum`] erases them from the free pages of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,213 +9,221 @@ use std::sync::Arc;
 use super::envelope;
 use super::error::Result;
 use super::message::{self, BlockRow};
-use super::schema::{MOST_MESSAGES, number};
-use super::session::{self, Session, SessionId, State};
+use super::schema::{MAX_SESSION_MESSAGES, message_id};
+use super::session::{self, SessionId, SessionStatus, StoredSession};
 use super::sql::Sql;
 use super::tenant::Tenant;
-use super::{Store, work};
-use crate::agents::Moment;
+use super::{Store, in_transaction};
+use longhaul_engine::Timestamp;
 
-/// So many times is looked whether enough has gone.
-const ROUNDS: usize = 8;
+/// The rounds of deleting and measuring after which a sweep stops, even if the store is still too large.
+/// Chosen by hand: the size to free is an estimate, so one round may not be enough.
+const MAX_SWEEP_ROUNDS: usize = 8;
 
-/// What is too old, or too much.
+/// The limits on the age and the size of what the store keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Expiry {
-    /// Sessions that were not written since then go.
-    pub before: Option<Moment>,
-    /// The sessions written longest ago go until the store takes no more than this many bytes.
-    pub most_bytes: Option<u64>,
+pub struct RetentionLimits {
+    /// Sessions that were last written before this time are deleted.
+    pub updated_before: Option<Timestamp>,
+    /// The size of the store in bytes above which the oldest sessions are deleted.
+    pub max_bytes: Option<u64>,
 }
 
-/// What went.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Swept {
-    /// The names of the sessions.
-    pub sessions: Vec<String>,
-    /// How many bytes the store took before,
-    pub before: u64,
-    /// and takes now.
-    pub after: u64,
+pub struct SweepReport {
+    /// The names of the deleted sessions.
+    pub deleted_sessions: Vec<String>,
+    /// The size of the store in bytes before the sweep.
+    pub bytes_before: u64,
+    /// The size of the store in bytes after the sweep.
+    pub bytes_after: u64,
 }
 
-async fn delete(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()> {
-    if let Some(lock) = sql.flavour().lock {
-        sql.run(lock, &[tenant.lock().into()]).await?;
+async fn delete_session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()> {
+    if let Some(lock) = sql.dialect().exclusive_lock {
+        sql.run(lock, &[tenant.deletion_lock_id().into()]).await?;
     }
-    let mut at = Some(session::held_session(sql, tenant, id).await?);
+    let mut at = Some(session::lock_session(sql, tenant, id).await?);
     while let Some(session) = at {
-        trim(sql, tenant, &session).await?;
-        // A deleted parent that was kept for this one may go now, or more of it.
+        delete_unshared(sql, tenant, &session).await?;
+        // A deleted parent was kept only for the messages that this session shares: now more of it can be
+        // deleted.
         at = match session.parent {
-            Some(parent) => {
-                session::session(sql, tenant, parent).await?.filter(|parent| parent.state == State::Deleted)
-            }
+            Some(parent) => session::find_session(sql, tenant, parent)
+                .await?
+                .filter(|parent| parent.status == SessionStatus::Deleted),
             None => None,
         };
     }
-    envelope::sweep(sql, tenant).await
+    envelope::delete_unused(sql, tenant).await
 }
 
-/// Takes away all of a session that no other shares.
-async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
-    let (id, own) = (session.id.0, [session.id.0.into(), tenant.id.into()]);
-    let shared = "SELECT count(*), coalesce(max(begins), 0) FROM sessions WHERE parent = $1 AND tenant = $2";
-    let row = sql.row(shared, &own).await?;
-    let (children, keep) = row.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.count(1)?)))?;
-    let first = keep.max(session.begins);
-    let (first, last) = (number(id, first), number(id, MOST_MESSAGES));
-    let going = "SELECT blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
-    let mut forgotten = BTreeSet::new();
-    for row in sql.rows(going, &[first.into(), last.into(), tenant.id.into()]).await? {
-        for block in BlockRow::read(&row.text(0)?) {
-            let forget = "DELETE FROM blocks WHERE family = $1 AND handle = $2 AND message BETWEEN $3 AND $4";
-            let values = [session.family.into(), block.handle.as_str().into(), first.into(), last.into()];
-            if sql.run(forget, &values).await? > 0 {
-                forgotten.insert(block.handle);
+/// Deletes everything of a session that no other session shares.
+async fn delete_unshared(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<()> {
+    let (id, ids) = (session.id.0, [session.id.0.into(), tenant.id.into()]);
+    let count_children = "SELECT count(*), coalesce(max(begins), 0) FROM sessions WHERE parent = $1 AND tenant = $2";
+    let row = sql.row(count_children, &ids).await?;
+    let (children, shared_length) = row.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.count(1)?)))?;
+    let first = shared_length.max(session.first_own_message);
+    let (first, last) = (message_id(id, first), message_id(id, MAX_SESSION_MESSAGES));
+    let find_blocks = "SELECT blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    let mut unlinked_ids = BTreeSet::new();
+    for row in sql.rows(find_blocks, &[first.into(), last.into(), tenant.id.into()]).await? {
+        for block in BlockRow::parse_lines(&row.text(0)?) {
+            let delete = "DELETE FROM blocks WHERE family = $1 AND handle = $2 AND message BETWEEN $3 AND $4";
+            let values = [session.family.into(), block.recall_id.as_str().into(), first.into(), last.into()];
+            if sql.run(delete, &values).await? > 0 {
+                unlinked_ids.insert(block.recall_id);
             }
         }
     }
-    sql.run(sql.flavour().leave_terms, &[first.into(), last.into()]).await?;
-    let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
-    sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
-    lead_elsewhere(sql, tenant, session.family, &forgotten).await?;
-    for forget in [
+    sql.run(sql.dialect().delete_terms, &[first.into(), last.into()]).await?;
+    let delete_messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    sql.run(delete_messages, &[first.into(), last.into(), tenant.id.into()]).await?;
+    relink_recall_ids(sql, tenant, session.family, &unlinked_ids).await?;
+    for delete in [
         "DELETE FROM states WHERE session = $1 AND tenant = $2",
         "DELETE FROM traffic WHERE session = $1 AND tenant = $2",
         "DELETE FROM hidden_turns WHERE session = $1 AND tenant = $2",
     ] {
-        sql.run(forget, &own).await?;
+        sql.run(delete, &ids).await?;
     }
     if children == 0 {
-        for forget in [
+        for delete in [
             "DELETE FROM requests WHERE session = $1 AND tenant = $2",
             "DELETE FROM epochs WHERE session = $1 AND tenant = $2",
             "DELETE FROM sessions WHERE id = $1 AND tenant = $2",
         ] {
-            sql.run(forget, &own).await?;
+            sql.run(delete, &ids).await?;
         }
         sql.run("DELETE FROM remains WHERE session = $1", &[id.into()]).await?;
         return Ok(());
     }
-    let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
-    sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
-    sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &longer).await?;
-    forget_remains(sql, tenant, session).await?;
-    let hide = "UPDATE sessions SET state = 'deleted', title = NULL, model = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
-    sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
+    let arguments = [session.id.0.into(), tenant.id.into(), shared_length.into()];
+    sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &arguments).await?;
+    sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &arguments).await?;
+    delete_unreferenced_originals(sql, tenant, session).await?;
+    let mark_deleted = "UPDATE sessions SET state = 'deleted', title = NULL, model = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
+    sql.run(mark_deleted, &[shared_length.max(session.first_own_message).into(), id.into(), tenant.id.into()]).await?;
     Ok(())
 }
 
-/// A handle is of a text, and leads to the first message of its family that has it: where that one went, to another.
-async fn lead_elsewhere(
+/// Links recall IDs to other messages with the same text. A recall ID belongs to a text and is linked to the
+/// first message of its family that has it; if that message was deleted, another one may have it.
+async fn relink_recall_ids(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     family: i64,
-    handles: &BTreeSet<String>,
+    recall_ids: &BTreeSet<String>,
 ) -> Result<()> {
-    if handles.is_empty() {
+    if recall_ids.is_empty() {
         return Ok(());
     }
-    let relatives = "SELECT id FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
-    for row in sql.rows(relatives, &[family.into(), tenant.id.into()]).await? {
-        let (first, last) = (number(row.int(0)?, 0), number(row.int(0)?, MOST_MESSAGES));
+    let list_family = "SELECT id FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
+    for row in sql.rows(list_family, &[family.into(), tenant.id.into()]).await? {
+        let (first, last) = (message_id(row.int(0)?, 0), message_id(row.int(0)?, MAX_SESSION_MESSAGES));
         let blocks = "SELECT id, blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id";
         for message in sql.rows(blocks, &[first.into(), last.into(), tenant.id.into()]).await? {
-            let blocks = BlockRow::read(&message.text(1)?);
-            for (place, block) in
-                blocks.iter().enumerate().filter(|(_, block)| handles.contains(&block.handle))
+            let blocks = BlockRow::parse_lines(&message.text(1)?);
+            for (position, block) in
+                blocks.iter().enumerate().filter(|(_, block)| recall_ids.contains(&block.recall_id))
             {
-                message::lead(sql, family, &block.handle, message.int(0)?, place).await?;
+                message::link_recall_id(sql, family, &block.recall_id, message.int(0)?, position).await?;
             }
         }
     }
     Ok(())
 }
 
-/// Takes away what only views of a session showed that are gone: no ledger of its family names the handle any more, nor does a page
-/// that a ledger leads to.
-async fn forget_remains(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
-    let own = "SELECT handle, text FROM remains WHERE session = $1";
-    let mut unnamed: BTreeMap<String, String> = BTreeMap::new();
-    let mut stays: Vec<String> = Vec::new();
-    for row in sql.rows(own, &[session.id.0.into()]).await? {
-        let (handle, text) = (row.text(0)?, row.text(1)?);
-        let named = "SELECT e.id FROM epochs e JOIN sessions s ON s.id = e.session \
+/// Deletes the originals of a session that nothing names any more: no ledger of the family, and no other original
+/// that is kept.
+async fn delete_unreferenced_originals(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<()> {
+    let list_originals = "SELECT handle, text FROM remains WHERE session = $1";
+    let mut unreferenced: BTreeMap<String, String> = BTreeMap::new();
+    let mut kept_texts: Vec<String> = Vec::new();
+    for row in sql.rows(list_originals, &[session.id.0.into()]).await? {
+        let (recall_id, text) = (row.text(0)?, row.text(1)?);
+        let find_reference = "SELECT e.id FROM epochs e JOIN sessions s ON s.id = e.session \
                      WHERE s.family = $1 AND e.tenant = $2 AND e.ledger LIKE $3 \
                      UNION ALL SELECT r.session FROM remains r \
                      WHERE r.family = $1 AND r.session <> $4 AND r.text LIKE $3 LIMIT 1";
-        let like = format!("%{handle}%");
-        let values = [session.family.into(), tenant.id.into(), like.into(), session.id.0.into()];
-        match sql.row(named, &values).await? {
-            Some(_) => stays.push(text),
-            None => drop(unnamed.insert(handle, text)),
+        let pattern = format!("%{recall_id}%");
+        let values = [session.family.into(), tenant.id.into(), pattern.into(), session.id.0.into()];
+        match sql.row(find_reference, &values).await? {
+            Some(_) => kept_texts.push(text),
+            None => drop(unreferenced.insert(recall_id, text)),
         }
     }
-    while let Some(page) = stays.pop() {
-        let words = page.split(|sign: char| !sign.is_ascii_alphanumeric());
-        stays.extend(words.filter_map(|word| unnamed.remove(word)));
+    while let Some(page) = kept_texts.pop() {
+        let words = page.split(|c: char| !c.is_ascii_alphanumeric());
+        kept_texts.extend(words.filter_map(|word| unreferenced.remove(word)));
     }
-    for handle in unnamed.into_keys() {
-        let forget = "DELETE FROM remains WHERE family = $1 AND handle = $2";
-        sql.run(forget, &[session.family.into(), handle.into()]).await?;
+    for recall_id in unreferenced.into_keys() {
+        let delete = "DELETE FROM remains WHERE family = $1 AND handle = $2";
+        sql.run(delete, &[session.family.into(), recall_id.into()]).await?;
     }
     Ok(())
 }
 
-/// The bytes of a session's own messages.
-async fn weight(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<u64> {
-    let (first, last) = (number(session.id.0, 0), number(session.id.0, MOST_MESSAGES));
-    let sum =
-        "SELECT coalesce(sum(length(text)), 0) FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+/// Counts the bytes of a session's own messages.
+async fn read_session_text_bytes(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<u64> {
+    let (first, last) = (message_id(session.id.0, 0), message_id(session.id.0, MAX_SESSION_MESSAGES));
+    let sum = "SELECT coalesce(sum(length(text)), 0) FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
     let row = sql.row(sum, &[first.into(), last.into(), tenant.id.into()]).await?;
     row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
 }
 
 impl Store {
-    /// Deletes a session. What only it had is gone; [`Store::vacuum`] gives back its room and leaves nothing of it in the file.
-    pub async fn delete(&self, tenant: &Tenant, session: SessionId) -> Result<()> {
-        self.write(work((tenant.clone(), session), |sql, (tenant, id)| Box::pin(delete(sql, tenant, *id))))
-            .await
+    /// Deletes a session and everything that no other session shares. [`Store::vacuum`] then returns the
+    /// space and erases the data from the file.
+    pub async fn delete_session(&self, tenant: &Tenant, session: SessionId) -> Result<()> {
+        self.write(in_transaction((tenant.clone(), session), |sql, (tenant, id)| {
+            Box::pin(delete_session(sql, tenant, *id))
+        }))
+        .await
     }
 
-    /// Deletes what of these tenants is too old or too much, and gives back its room. The oldest go first, whosever they are.
-    pub async fn sweep(&self, tenants: &[Tenant], expiry: Expiry) -> Result<Swept> {
-        let mut swept = Swept { before: self.size().await?, ..Swept::default() };
-        if let Some(before) = expiry.before {
-            let old = self.oldest(tenants).await?;
+    /// Deletes the sessions of these tenants that exceed the limits, oldest first whatever their tenant, and
+    /// returns the freed space.
+    pub async fn enforce_retention(&self, tenants: &[Tenant], limits: RetentionLimits) -> Result<SweepReport> {
+        let mut report = SweepReport { bytes_before: self.size_bytes().await?, ..SweepReport::default() };
+        if let Some(before) = limits.updated_before {
+            let old = self.sessions_oldest_first(tenants).await?;
             for (tenant, session) in old.iter().take_while(|(_, session)| session.updated < before) {
-                self.delete(tenant, session.id).await?;
-                swept.sessions.push(session.name.clone());
+                self.delete_session(tenant, session.id).await?;
+                report.deleted_sessions.push(session.name.clone());
             }
         }
         self.vacuum().await?;
-        for _ in 0..ROUNDS {
-            swept.after = self.size().await?;
-            let Some(excess) =
-                expiry.most_bytes.and_then(|most| swept.after.checked_sub(most)).filter(|more| *more > 0)
+        for _ in 0..MAX_SWEEP_ROUNDS {
+            report.bytes_after = self.size_bytes().await?;
+            let Some(excess) = limits
+                .max_bytes
+                .and_then(|max_bytes| report.bytes_after.checked_sub(max_bytes))
+                .filter(|excess| *excess > 0)
             else {
                 break;
             };
-            // A message takes more room than its text: its share of the indexes and of what stands around it.
-            let room = swept.after as f64 / self.words().await?.max(1) as f64;
+            // A message takes more space than its text: also its share of the indexes and of the envelopes.
+            let bytes_per_text_byte = report.bytes_after as f64 / self.total_text_bytes().await?.max(1) as f64;
             let mut freed = 0.0;
-            for (tenant, session) in self.oldest(tenants).await? {
+            for (tenant, session) in self.sessions_oldest_first(tenants).await? {
                 if freed >= excess as f64 {
                     break;
                 }
-                freed += self.weight(tenant, &session).await? as f64 * room;
-                self.delete(tenant, session.id).await?;
-                swept.sessions.push(session.name.clone());
+                freed += self.session_text_bytes(tenant, &session).await? as f64 * bytes_per_text_byte;
+                self.delete_session(tenant, session.id).await?;
+                report.deleted_sessions.push(session.name.clone());
             }
             self.vacuum().await?;
         }
-        swept.after = self.size().await?;
-        Ok(swept)
+        report.bytes_after = self.size_bytes().await?;
+        Ok(report)
     }
 
-    /// All sessions, those that were written longest ago first, and whose they are.
-    async fn oldest<'t>(&self, tenants: &'t [Tenant]) -> Result<Vec<(&'t Tenant, Session)>> {
+    /// Lists all sessions with their tenants, those written longest ago first.
+    async fn sessions_oldest_first<'t>(&self, tenants: &'t [Tenant]) -> Result<Vec<(&'t Tenant, StoredSession)>> {
         let mut all = Vec::new();
         for tenant in tenants {
             let sessions = self.sessions(tenant, usize::MAX >> 1).await?;
@@ -225,8 +233,8 @@ impl Store {
         Ok(all)
     }
 
-    /// The bytes of all messages, whosever they are.
-    async fn words(&self) -> Result<u64> {
+    /// Counts the bytes of all messages of all tenants.
+    async fn total_text_bytes(&self) -> Result<u64> {
         self.read(Arc::new(|sql| {
             Box::pin(async move {
                 let row = sql.row("SELECT coalesce(sum(length(text)), 0) FROM messages", &[]).await?;
@@ -236,8 +244,11 @@ impl Store {
         .await
     }
 
-    async fn weight(&self, tenant: &Tenant, session: &Session) -> Result<u64> {
-        let with = (tenant.clone(), session.clone());
-        self.read(work(with, |sql, (tenant, session)| Box::pin(weight(sql, tenant, session)))).await
+    async fn session_text_bytes(&self, tenant: &Tenant, session: &StoredSession) -> Result<u64> {
+        let arguments = (tenant.clone(), session.clone());
+        self.read(in_transaction(arguments, |sql, (tenant, session)| {
+            Box::pin(read_session_text_bytes(sql, tenant, session))
+        }))
+        .await
     }
 }

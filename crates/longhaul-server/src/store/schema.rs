@@ -1,27 +1,42 @@
-//! The tables, as a list of migrations to which new ones are only ever added at the end.
+//! The tables, as a list of migrations. New migrations are only ever added at the end.
 //!
 //! ```text
-//! tenants ◀── sessions ◀── messages        the log: written once, in order; a fork shares its parent's beginning
-//!                │    ◀── requests ──▶ envelopes ──▶ chunks      what stood around the messages, request by request
-//!                │    ◀── epochs           the views; `sessions.head` is the one in force
-//!                │    ◀── states           how its compactions are going; `models`: what was learned of those that answer
-//!                │    ◀── traffic          what each of its requests was on its way through the gateway
-//!                │    ◀── hidden_turns     what its model recalled, of which the client has nothing
-//!                └family◀── blocks, remains  what a handle leads to
-//!         ◀── keys ◀── uses                  what the gateway lets a tenant's clients in by, and how much each used a day
+//! tenants ◀── sessions ◀── messages        the log: written once, in order; a fork shares its parent's first messages
+//!                │    ◀── requests ──▶ envelopes ──▶ chunks      everything around the messages, request by request
+//!                │    ◀── epochs           the compactions; `sessions.head` is the active one
+//!                │    ◀── states           saved state of the session; `models`: saved facts about models
+//!                │    ◀── traffic          one row for each request that went through the gateway
+//!                │    ◀── hidden_turns     recall calls and their results, which the client never saw
+//!                └family◀── blocks, remains  recall IDs of logged blocks, and of texts that exist only in a compaction
+//!         ◀── keys ◀── uses                  gateway keys of a tenant's clients, and the tokens of each by day
 //! ```
 //!
-//! A message's number is its session's in the upper bits and its place on the path in the lower ones: a session's own messages lie
-//! side by side, in the table and in the index of terms, and an order by number is an order in time. A step is named by the number
-//! of its first message: a reply, with the results of its calls.
+//! A message ID has the session's ID in its upper bits and the message's position on the path in its lower
+//! ones. So the messages of a session are adjacent in the table and in the index of terms, and within a
+//! session the order of IDs is the order of messages. The names of columns cannot change any more:
+//!
+//! | Column | Meaning |
+//! | --- | --- |
+//! | `messages.step` | the ID of the first message of the turn: an assistant message with the results of its tool calls, or another message alone |
+//! | `identity` | the keyed hash of a message, envelope or piece of one |
+//! | `handle` | a recall ID |
+//! | `sessions.family` | the ID of the oldest ancestor |
+//! | `sessions.begins` | the position of the first message that the parent does not share |
+//! | `sessions.lead` | the number of system messages in the newest request |
+//! | `sessions.held` | whether the newest change of the head was an undo |
+//! | `sessions.fence`, `holder`, `beat` | always 0 or NULL; not used |
+//! | `epochs.reach` | the number of messages that the decisions cover |
+//! | `epochs.mark` | the keyed hash of the checkpoint |
+//! | `epochs.kept` | the positions of the messages that stay unchanged |
+//! | `traffic.broke` | the reason for a cache miss |
 
-/// One step from a schema to the next, as both databases say it.
+/// One migration from a schema version to the next, for both databases.
 pub(super) struct Migration {
     pub(super) sqlite: &'static str,
     pub(super) postgres: &'static str,
 }
 
-/// Every step there ever was. A database has as many of them behind it as its version says.
+/// All migrations so far. The version of a database is the number of migrations that it has run.
 pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 },
     Migration { sqlite: SQLITE_2, postgres: POSTGRES_2 },
@@ -29,8 +44,8 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sqlite: SQLITE_4, postgres: POSTGRES_4 },
 ];
 
-/// The tables of the newest schema: a database may hold somebody else's beside them.
-pub(super) const TABLES: [&str; 16] = [
+/// The tables of the newest schema. A PostgreSQL database may have tables of other programs beside them.
+pub(super) const TABLE_NAMES: [&str; 16] = [
     "tenants",
     "sessions",
     "messages",
@@ -49,25 +64,25 @@ pub(super) const TABLES: [&str; 16] = [
     "hidden_turns",
 ];
 
-/// What this program knows.
-#[expect(clippy::cast_possible_wrap, reason = "nobody writes so many")]
-pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+/// The newest schema version, which this program reads and writes.
+#[expect(clippy::cast_possible_wrap, reason = "there are few migrations")]
+pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// How many bits of a message's number are its place.
-const PLACE_BITS: u32 = 24;
+/// The lower bits of a message ID, which are its position.
+const POSITION_BITS: u32 = 24;
 
-/// The most messages that a session may have.
-pub(super) const MOST_MESSAGES: usize = (1 << PLACE_BITS) - 1;
+/// The largest number of messages of a session.
+pub(super) const MAX_SESSION_MESSAGES: usize = (1 << POSITION_BITS) - 1;
 
-/// The number of a message.
-#[expect(clippy::cast_possible_wrap, reason = "a place is less than the most messages")]
-pub(super) fn number(session: i64, place: usize) -> i64 {
-    (session << PLACE_BITS) | place as i64
+/// Returns the ID of a message.
+#[expect(clippy::cast_possible_wrap, reason = "callers keep it within MAX_SESSION_MESSAGES")]
+pub(super) fn message_id(session: i64, place: usize) -> i64 {
+    (session << POSITION_BITS) | place as i64
 }
 
-/// Whose message it is, and where it stands on the path.
-pub(super) fn session_and_place(number: i64) -> (i64, usize) {
-    (number >> PLACE_BITS, (number & ((1 << PLACE_BITS) - 1)) as usize)
+/// Splits a message ID into the session's ID and the position on its path.
+pub(super) fn split_message_id(number: i64) -> (i64, usize) {
+    (number >> POSITION_BITS, (number & ((1 << POSITION_BITS) - 1)) as usize)
 }
 
 const SQLITE_1: &str = "
@@ -156,7 +171,7 @@ CREATE TABLE states (session BIGINT PRIMARY KEY, tenant BIGINT NOT NULL, state T
 CREATE TABLE models (tenant BIGINT NOT NULL, name TEXT NOT NULL, learned TEXT NOT NULL, PRIMARY KEY (tenant, name));
 ";
 
-/// Money is in billionths of a dollar, and time in millionths of a second.
+/// Costs are in billionths of a dollar, and durations in microseconds.
 const SQLITE_3: &str = "
 CREATE TABLE keys (
   id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL REFERENCES tenants, hash BLOB NOT NULL UNIQUE,
@@ -208,10 +223,10 @@ mod tests {
 
     #[test]
     fn numbers_of_messages_read_back_and_are_ordered() {
-        for (session, place) in [(1, 0), (1, MOST_MESSAGES), (2, 0), (1 << 38, 7)] {
-            assert_eq!(session_and_place(number(session, place)), (session, place));
+        for (session, place) in [(1, 0), (1, MAX_SESSION_MESSAGES), (2, 0), (1 << 38, 7)] {
+            assert_eq!(split_message_id(message_id(session, place)), (session, place));
         }
-        assert!(number(1, MOST_MESSAGES) < number(2, 0));
+        assert!(message_id(1, MAX_SESSION_MESSAGES) < message_id(2, 0));
     }
 
     #[test]
@@ -221,7 +236,7 @@ mod tests {
             let rest = move |line: &'static str| starts.iter().find_map(|start| line.strip_prefix(start));
             statements.lines().filter_map(rest).filter_map(|rest| rest.split([' ', '(']).next())
         };
-        assert!(MIGRATIONS.iter().flat_map(|step| made(step.sqlite)).eq(TABLES));
-        assert!(MIGRATIONS.iter().flat_map(|step| made(step.postgres)).eq(TABLES));
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.sqlite)).eq(TABLE_NAMES));
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.postgres)).eq(TABLE_NAMES));
     }
 }

@@ -1,13 +1,14 @@
-//! Finding what was removed: full text over the messages of a session, or of all that it descends from.
+//! Full-text search in the messages of a session, or of all sessions of its family.
 //!
 //! ```text
-//! query ──terms──▶ which messages have each (the index) ──▶ the likeliest steps ──▶ read, weighed, told apart ──▶ hits
+//! query ──terms──▶ messages with each term (the index) ──▶ the likeliest turns ──▶ read, scored, ranked ──▶ hits
 //! ```
 //!
-//! The index knows which message has a term, and nothing else; what a message is worth is reckoned here, alike for both databases:
-//! a call and its results are one step, rare terms and whole identifiers weigh more, and what is sought is what the view in force does
-//! not show: values that stand there, or in a better hit, add nothing. What holds the query letter for letter comes first. A hit is
-//! quoted material, never an instruction.
+//! The index only knows which message has a term. The scores (BM25) are computed here, the same for both
+//! databases. A tool call and its results count as one turn. Rare terms and whole identifiers weigh more. A
+//! search looks for text that the model no longer sees, so values that are visible to it, or in a better hit,
+//! add nothing to a score. Turns that contain the query literally come first. A hit is quoted material, never
+//! an instruction.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,327 +17,344 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use longhaul_engine::redact::Redacted;
 use serde::Serialize;
 
-use super::epochs::{self, Epoch};
+use super::compactions::{self, Compaction};
 use super::error::Result;
-use super::message::{self, BlockRow, MESSAGE, Stored, Stretch};
+use super::message::{self, BlockRow, PathSegment, SELECT_MESSAGE, StoredMessage};
 use super::recall;
-use super::schema::session_and_place;
-use super::session::{self, Session};
+use super::schema::split_message_id;
+use super::search_terms::{self, TermClass};
+use super::session::{self, StoredSession};
 use super::sql::{Row, Sql, Value};
 use super::tenant::Tenant;
-use super::terms::{self, Class};
-use super::{Store, work};
+use super::{Store, in_transaction};
 
-/// So many terms of a query are asked for, identifiers and long words first,
-const ASKED: usize = 128;
-/// of which the weightiest are used.
-const TERMS: usize = 64;
-/// A term that more messages have says little.
-const COMMON: usize = 2_000;
-/// So many messages are looked at for the steps that they are of,
-const MESSAGES: usize = 600;
-/// and so many steps are read.
-const CANDIDATES: usize = 200;
-/// How soon more of the same term says no more, and how much a long message has to answer for its length.
-const SATURATION: f64 = 1.2;
-const LENGTH: f64 = 0.75;
-/// What an identifier is worth beside a word.
-const IDENTIFIER: f64 = 2.0;
-/// How soon a term that the query says again weighs no more.
-const REPETITION: f64 = 2.0;
-/// How much an excerpt shows.
-const EXCERPT: usize = 300;
+/// The terms of a query that are looked up in the index at most, identifiers and long words first. Chosen by
+/// hand.
+const MAX_LOOKED_UP_TERMS: usize = 128;
+/// The terms with the most weight that are used for scores. Chosen by hand.
+const MAX_SCORED_TERMS: usize = 64;
+/// The messages above which a term counts as common; common terms are ignored if the query has a rarer one.
+/// Chosen by hand.
+const COMMON_TERM_MESSAGES: usize = 2_000;
+/// The best messages of which the turns are looked up. Chosen by hand.
+const MAX_CANDIDATE_MESSAGES: usize = 600;
+/// The best turns that are read and scored. Chosen by hand.
+const MAX_CANDIDATES: usize = 200;
+/// BM25's k1: how soon further occurrences of a term in a turn stop adding to the score. 1.2 is the customary
+/// value.
+const TERM_SATURATION: f64 = 1.2;
+/// BM25's b: how much a long turn is penalized for its length. 0.75 is the customary value.
+const LENGTH_NORMALIZATION: f64 = 0.75;
+/// The weight of an identifier in relation to a word. Chosen by hand.
+const IDENTIFIER_WEIGHT: f64 = 2.0;
+/// BM25's k3: how soon further occurrences of a term in the query stop adding to its weight. Chosen by hand.
+const QUERY_TERM_SATURATION: f64 = 2.0;
+/// The characters of an excerpt. Chosen by hand.
+const MAX_EXCERPT_CHARS: usize = 300;
 
-/// Where to search.
+/// The sessions that a search covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scope {
-    /// One session, with what it shares with others.
+pub enum SearchScope {
+    /// One session, including the messages that it shares with others.
     #[default]
     Session,
-    /// All sessions that it descends from and all that descend from those.
+    /// All sessions with the same oldest ancestor.
     Family,
 }
 
 /// A block that a search found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
-    /// What fetches it.
-    pub handle: String,
-    /// The session that it is of.
-    pub session: String,
-    /// The place of its message.
-    pub at: usize,
-    /// What it is.
-    pub what: String,
-    /// The tool that it has to do with.
+pub struct SearchHit {
+    /// The ID that recalls the block.
+    pub recall_id: String,
+    /// The name of the session that has the block.
+    pub session_name: String,
+    /// The index of its message in the session's newest request.
+    pub message: usize,
+    /// The kind of content: `prompt`, `reply`, `call`, `result`, ….
+    pub kind: String,
+    /// The name of the tool, for a tool call or its result.
     pub tool: Option<String>,
-    /// The lines that speak most of what was asked for.
+    /// The lines that match the query best.
     pub excerpt: Redacted,
-    /// How well its step fits; among other things the order goes by it.
+    /// The BM25 score of its turn. The order of hits depends on it, but also on literal matches and on
+    /// novelty.
     pub score: f64,
-    /// The blocks of the whole step.
-    pub step: Vec<StepBlock>,
-    /// Whether all of it still stands in the view in force.
-    pub shown: bool,
+    /// All blocks of its turn.
+    pub turn_blocks: Vec<BlockSummary>,
+    /// Whether the model still sees all of the turn unchanged.
+    pub is_visible: bool,
 }
 
-/// A block of a step that was found.
+/// The recall ID, kind and tool of a block, and the index of its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StepBlock {
-    /// What fetches it.
-    pub handle: String,
-    /// The place of its message.
-    pub at: usize,
-    /// What it is.
-    pub what: String,
-    /// The tool that it has to do with.
+pub struct BlockSummary {
+    /// The ID that recalls the block.
+    #[serde(rename = "handle")]
+    pub recall_id: String,
+    /// The index of its message in the session's newest request.
+    #[serde(rename = "at")]
+    pub message: usize,
+    /// The kind of content: `prompt`, `reply`, `call`, `result`, ….
+    #[serde(rename = "what")]
+    pub kind: String,
+    /// The name of the tool, for a tool call or its result.
     pub tool: Option<String>,
 }
 
-/// A term of the query and what it weighs.
-struct Asked {
+/// A term of the query, its weight, and the IDs of the messages that have it.
+struct QueryTerm {
     term: String,
     weight: f64,
     messages: Vec<i64>,
 }
 
-/// A step that may be a hit: a reply with the results of its calls, or a message by itself.
+/// A turn that may become a hit: an assistant message with the results of its calls, or another message
+/// alone.
 struct Candidate {
-    number: i64,
-    messages: Vec<Stored>,
+    turn_id: i64,
+    messages: Vec<StoredMessage>,
     text: String,
     score: f64,
-    /// The values in it that nothing before it in the order has.
-    new: BTreeSet<String>,
-    values: usize,
-    /// Whether the query stands in it letter for letter.
-    holds_it: bool,
-    /// Whether all of it still stands in the view in force.
-    shown: bool,
+    /// The exact values in it that neither the view nor a better hit has.
+    new_values: BTreeSet<String>,
+    value_count: usize,
+    /// Whether it contains the query literally.
+    contains_query: bool,
+    /// Whether the model still sees all of it unchanged.
+    is_visible: bool,
 }
 
-async fn search(
+async fn search_session(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    session: &Session,
-    scope: Scope,
+    session: &StoredSession,
+    scope: SearchScope,
     query: &str,
-    most: usize,
-) -> Result<Vec<Hit>> {
-    let stretches = stretches(sql, tenant, session, scope).await?;
-    let total: usize = stretches.iter().map(|stretch| stretch.places.len()).sum();
+    max_hits: usize,
+) -> Result<Vec<SearchHit>> {
+    let segments = search_segments(sql, tenant, session, scope).await?;
+    let total: usize = segments.iter().map(|segment| segment.positions.len()).sum();
     let ranges = match scope {
-        Scope::Session => apart(&stretches),
-        Scope::Family => joined(&stretches),
+        SearchScope::Session => id_ranges(&segments),
+        SearchScope::Family => merge_id_ranges(&segments),
     };
-    let asked = ask(sql, query, &ranges, total).await?;
+    let query_terms = look_up_terms(sql, query, &ranges, total).await?;
     let view = match session.head {
-        Some(head) => epochs::epoch(sql, tenant, head).await?,
+        Some(head) => compactions::find_compaction(sql, tenant, head).await?,
         None => None,
     };
-    let steps = likely(sql, tenant, &asked).await?;
-    let mut pool = read(sql, tenant, &steps, &ranges).await?;
+    let turn_ids = find_likely_turns(sql, tenant, &query_terms).await?;
+    let mut candidates = read_candidates(sql, tenant, &turn_ids, &ranges).await?;
     let phrase = query.trim();
     if !phrase.is_empty() && phrase.len() <= 200 && !phrase.contains('\n') {
-        for candidate in &mut pool {
-            candidate.holds_it = candidate.holds(phrase);
+        for candidate in &mut candidates {
+            candidate.contains_query = candidate.contains(phrase);
         }
-        if !phrase.contains(char::is_whitespace) && !pool.iter().any(|candidate| candidate.holds_it) {
-            let steps = holding(sql, tenant, phrase, &ranges).await?;
-            let mut held = read(sql, tenant, &steps, &ranges).await?;
-            for candidate in &mut held {
-                candidate.holds_it = true;
+        if !phrase.contains(char::is_whitespace) && !candidates.iter().any(|candidate| candidate.contains_query) {
+            let turn_ids = find_turns_containing(sql, tenant, phrase, &ranges).await?;
+            let mut matching = read_candidates(sql, tenant, &turn_ids, &ranges).await?;
+            for candidate in &mut matching {
+                candidate.contains_query = true;
             }
-            pool.retain(|candidate| !steps.contains(&candidate.number));
-            pool.extend(held);
+            candidates.retain(|candidate| !turn_ids.contains(&candidate.turn_id));
+            candidates.extend(matching);
         }
     }
-    weigh(&mut pool, &asked);
-    let mut covered = values(query);
+    score_candidates(&mut candidates, &query_terms);
+    let mut covered = exact_values(query);
     if let Some(view) = &view {
-        covered.extend(in_view(sql, tenant, session, view).await?);
-        // What only a relative said is in nobody's view here.
-        let own = apart(&self::stretches(sql, tenant, session, Scope::Session).await?);
-        for candidate in &mut pool {
-            candidate.shown =
-                candidate.messages.iter().all(|m| within(m.number, &own) && view.shows(m.place));
+        covered.extend(values_in_view(sql, tenant, session, view).await?);
+        // The model sees no messages of other sessions of the family.
+        let session_ranges = id_ranges(&self::search_segments(sql, tenant, session, SearchScope::Session).await?);
+        for candidate in &mut candidates {
+            candidate.is_visible = candidate
+                .messages
+                .iter()
+                .all(|m| is_in_ranges(m.id, &session_ranges) && view.shows_unchanged(m.position));
         }
     }
-    hits(sql, tenant, phrase, &asked, tell_apart(pool, &covered, most)).await
+    build_hits(sql, tenant, phrase, &query_terms, rank_by_novelty(candidates, &covered, max_hits)).await
 }
 
-/// Where to search.
-async fn stretches(
+/// Returns the path segments that the search covers.
+async fn search_segments(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    session: &Session,
-    scope: Scope,
-) -> Result<Vec<Stretch>> {
-    if scope == Scope::Session {
-        return message::path(sql, tenant, session, session.length).await;
+    session: &StoredSession,
+    scope: SearchScope,
+) -> Result<Vec<PathSegment>> {
+    if scope == SearchScope::Session {
+        return message::path_segments(sql, tenant, session, session.path_length).await;
     }
     let family = "SELECT id, begins, length FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
     let rows = sql.rows(family, &[session.family.into(), tenant.id.into()]).await?;
-    let stretch = |row: &Row| Ok(Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
-    rows.iter().map(stretch).collect()
+    let segment = |row: &Row| Ok(PathSegment { session: row.int(0)?, positions: row.count(1)?..row.count(2)? });
+    rows.iter().map(segment).collect()
 }
 
-/// The numbers of the messages of each stretch.
-fn apart(stretches: &[Stretch]) -> Vec<(i64, i64)> {
-    stretches.iter().filter_map(Stretch::numbers).collect()
+/// Returns the range of message IDs of each segment.
+fn id_ranges(segments: &[PathSegment]) -> Vec<(i64, i64)> {
+    segments.iter().filter_map(PathSegment::message_ids).collect()
 }
 
-/// The same of whole sessions, the oldest first, as few ranges: those that were made one right after the other have nobody else's
-/// messages between theirs. A client that goes on from what a compaction left begins a session with each, and every term is asked
-/// for once a range.
-fn joined(sessions: &[Stretch]) -> Vec<(i64, i64)> {
-    let follow = |a: &Stretch, b: &Stretch| a.session + 1 == b.session;
-    let numbers = |run: &[Stretch]| {
-        let mut ranges = run.iter().filter_map(Stretch::numbers);
+/// Returns the ranges of message IDs of whole sessions, oldest first. Sessions with consecutive IDs share one
+/// range, because no other session's messages are between theirs. That saves look-ups: each term is looked up
+/// once for each range, and a client that continues from compacted requests starts a new session each time.
+fn merge_id_ranges(sessions: &[PathSegment]) -> Vec<(i64, i64)> {
+    let follow = |a: &PathSegment, b: &PathSegment| a.session + 1 == b.session;
+    let range_of = |run: &[PathSegment]| {
+        let mut ranges = run.iter().filter_map(PathSegment::message_ids);
         let (first, last) = ranges.next()?;
         Some((first, ranges.next_back().map_or(last, |(_, last)| last)))
     };
-    sessions.chunk_by(follow).filter_map(numbers).collect()
+    sessions.chunk_by(follow).filter_map(range_of).collect()
 }
 
-fn within(number: i64, ranges: &[(i64, i64)]) -> bool {
-    ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
+fn is_in_ranges(id: i64, ranges: &[(i64, i64)]) -> bool {
+    ranges.iter().any(|(first, last)| (*first..=*last).contains(&id))
 }
 
-/// The values that the model sees anyway: in what stands in the view as it was sent, and in what the compaction wrote.
-async fn in_view(
+/// Collects the exact values that the model sees anyway: in unchanged messages, and in the texts that the
+/// compaction inserted.
+async fn values_in_view(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    session: &Session,
-    view: &Epoch,
+    session: &StoredSession,
+    view: &Compaction,
 ) -> Result<BTreeSet<String>> {
-    let mut seen: BTreeSet<String> = view.ledger.words().flat_map(values).collect();
-    let later = view.length..session.length;
-    let kept = view.kept.iter().map(|range| *range.start()..range.end() + 1).chain([later]);
-    for places in kept {
-        for message in message::messages(sql, tenant, session, places).await? {
-            seen.extend(values(&terms::words_of(message.text.as_str())));
+    let mut values: BTreeSet<String> = view.ledger.inserted_texts().flat_map(exact_values).collect();
+    let later = view.path_length..session.path_length;
+    let unchanged = view.unchanged_ranges.iter().map(|range| *range.start()..range.end() + 1).chain([later]);
+    for positions in unchanged {
+        for message in message::read_messages(sql, tenant, session, positions).await? {
+            values.extend(exact_values(&search_terms::message_text(message.text.as_str())));
         }
     }
-    Ok(seen)
+    Ok(values)
 }
 
-/// The terms of the query that somebody has, the weightiest first.
-async fn ask(sql: &mut dyn Sql, query: &str, ranges: &[(i64, i64)], total: usize) -> Result<Vec<Asked>> {
-    let mut times: BTreeMap<Cow<'_, str>, (usize, Class)> = BTreeMap::new();
-    for (term, class) in terms::terms(query) {
-        let (count, known) = times.entry(term).or_insert((0, class));
+/// Looks up the terms of the query, and returns those that some message has, heaviest first.
+async fn look_up_terms(sql: &mut dyn Sql, query: &str, ranges: &[(i64, i64)], total: usize) -> Result<Vec<QueryTerm>> {
+    let mut counts: BTreeMap<Cow<'_, str>, (usize, TermClass)> = BTreeMap::new();
+    for (term, class) in search_terms::split_terms(query) {
+        let (count, best_class) = counts.entry(term).or_insert((0, class));
         *count += 1;
-        *known = (*known).min(class);
+        *best_class = (*best_class).min(class);
     }
-    let mut times: Vec<(Cow<'_, str>, (usize, Class))> = times.into_iter().collect();
-    times.sort_by_key(|(term, (_, class))| Reverse((*class, term.len())));
-    times.truncate(ASKED);
-    let (having, term_of) = (sql.flavour().having_term, sql.flavour().term);
-    let mut asked = Vec::new();
-    for (term, (count, class)) in times {
+    let mut counts: Vec<(Cow<'_, str>, (usize, TermClass))> = counts.into_iter().collect();
+    counts.sort_by_key(|(term, (_, class))| Reverse((*class, term.len())));
+    counts.truncate(MAX_LOOKED_UP_TERMS);
+    let (find_term, term_of) = (sql.dialect().find_term, sql.dialect().quote_term);
+    let mut query_terms = Vec::new();
+    for (term, (count, class)) in counts {
         let mut messages = Vec::new();
         for (first, last) in ranges.iter().rev() {
-            let room = COMMON + 1 - messages.len().min(COMMON + 1);
-            if room > 0 {
-                let values = [term_of(&term).into(), (*first).into(), (*last).into(), room.into()];
-                let rows = sql.rows(having, &values).await?;
+            let rows_left = COMMON_TERM_MESSAGES + 1 - messages.len().min(COMMON_TERM_MESSAGES + 1);
+            if rows_left > 0 {
+                let values = [term_of(&term).into(), (*first).into(), (*last).into(), rows_left.into()];
+                let rows = sql.rows(find_term, &values).await?;
                 messages.extend(rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?);
             }
         }
         if messages.is_empty() {
             continue;
         }
-        let (n, having) = (total as f64, messages.len() as f64);
-        let rarity = (1.0 + (n - having + 0.5).max(0.0) / (having + 0.5)).ln();
+        let (total_messages, matching_messages) = (total as f64, messages.len() as f64);
+        let rarity = (1.0 + (total_messages - matching_messages + 0.5).max(0.0) / (matching_messages + 0.5)).ln();
         let count = count as f64;
-        let said = count * (1.0 + REPETITION) / (count + REPETITION);
-        let weight = rarity * said * if class == Class::Identifier { IDENTIFIER } else { 1.0 };
-        asked.push(Asked { term: term.into_owned(), weight, messages });
+        let query_frequency_weight = count * (1.0 + QUERY_TERM_SATURATION) / (count + QUERY_TERM_SATURATION);
+        let weight =
+            rarity * query_frequency_weight * if class == TermClass::Identifier { IDENTIFIER_WEIGHT } else { 1.0 };
+        query_terms.push(QueryTerm { term: term.into_owned(), weight, messages });
     }
-    let is_rare = |asked: &Asked| asked.messages.len() <= COMMON;
-    if asked.iter().any(is_rare) {
-        asked.retain(is_rare);
+    let is_rare = |term: &QueryTerm| term.messages.len() <= COMMON_TERM_MESSAGES;
+    if query_terms.iter().any(is_rare) {
+        query_terms.retain(is_rare);
     }
-    asked.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
-    asked.truncate(TERMS);
-    Ok(asked)
+    query_terms.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
+    query_terms.truncate(MAX_SCORED_TERMS);
+    Ok(query_terms)
 }
 
-/// The steps that have most of the query's weight, by the number of their first message.
-async fn likely(sql: &mut dyn Sql, tenant: &Tenant, asked: &[Asked]) -> Result<Vec<i64>> {
+/// Returns the turns with the most query weight, by the ID of their first message.
+async fn find_likely_turns(sql: &mut dyn Sql, tenant: &Tenant, query_terms: &[QueryTerm]) -> Result<Vec<i64>> {
     let mut messages: HashMap<i64, f64> = HashMap::new();
-    for term in asked {
+    for term in query_terms {
         term.messages.iter().for_each(|message| *messages.entry(*message).or_default() += term.weight);
     }
-    let messages: Vec<i64> = best(messages, MESSAGES);
+    let messages: Vec<i64> = top_scored(messages, MAX_CANDIDATE_MESSAGES);
     let list = format!(
         "SELECT id, step FROM messages WHERE tenant = $1 AND id IN ({})",
-        message::placeholders(2, MESSAGES)
+        message::parameter_list(2, MAX_CANDIDATE_MESSAGES)
     );
-    let Some(values) = padded(tenant, &messages, MESSAGES) else { return Ok(Vec::new()) };
+    let Some(values) = padded_values(tenant, &messages, MAX_CANDIDATE_MESSAGES) else {
+        return Ok(Vec::new());
+    };
     let rows = sql.rows(&list, &values).await?;
-    let step_of =
+    let turn_of_message =
         rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<HashMap<i64, i64>>>()?;
-    let mut steps: HashMap<i64, f64> = HashMap::new();
-    for term in asked {
-        let of_term: HashSet<i64> =
-            term.messages.iter().filter_map(|message| step_of.get(message).copied()).collect();
-        for step in of_term {
-            *steps.entry(step).or_default() += term.weight;
+    let mut turn_ids: HashMap<i64, f64> = HashMap::new();
+    for term in query_terms {
+        let turns_of_term: HashSet<i64> =
+            term.messages.iter().filter_map(|message| turn_of_message.get(message).copied()).collect();
+        for turn_id in turns_of_term {
+            *turn_ids.entry(turn_id).or_default() += term.weight;
         }
     }
-    Ok(best(steps, CANDIDATES))
+    Ok(top_scored(turn_ids, MAX_CANDIDATES))
 }
 
-/// The numbers with the highest scores; of equals the newest.
-fn best(scores: HashMap<i64, f64>, most: usize) -> Vec<i64> {
+/// Returns the IDs with the highest scores; of equal ones the newest.
+fn top_scored(scores: HashMap<i64, f64>, max_count: usize) -> Vec<i64> {
     let mut scores: Vec<(i64, f64)> = scores.into_iter().collect();
     scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    scores.into_iter().take(most).map(|(number, _)| number).collect()
+    scores.into_iter().take(max_count).map(|(id, _)| id).collect()
 }
 
-/// The values of a statement that takes a tenant and so many numbers: the same statement serves for fewer.
-fn padded(tenant: &Tenant, numbers: &[i64], count: usize) -> Option<Vec<Value>> {
-    let last = *numbers.last()?;
-    let numbers = numbers.iter().copied().chain(std::iter::repeat(last)).take(count);
-    Some([tenant.id].into_iter().chain(numbers).map(Value::Int).collect())
+/// Returns the parameters of a statement that takes a tenant and exactly `count` IDs. Missing IDs are filled
+/// up with the last one, so that one prepared statement serves any number.
+fn padded_values(tenant: &Tenant, ids: &[i64], count: usize) -> Option<Vec<Value>> {
+    let last = *ids.last()?;
+    let ids = ids.iter().copied().chain(std::iter::repeat(last)).take(count);
+    Some([tenant.id].into_iter().chain(ids).map(Value::Int).collect())
 }
 
-/// Steps with all their messages that are on the path.
-async fn read(
+/// Reads turns, with those of their messages that are in the ranges.
+async fn read_candidates(
     sql: &mut dyn Sql,
     tenant: &Tenant,
-    steps: &[i64],
+    turn_ids: &[i64],
     ranges: &[(i64, i64)],
 ) -> Result<Vec<Candidate>> {
-    let Some(values) = padded(tenant, steps, CANDIDATES) else { return Ok(Vec::new()) };
-    let list = message::placeholders(2, CANDIDATES);
-    let find = format!("{MESSAGE} WHERE tenant = $1 AND step IN ({list}) ORDER BY step, id");
+    let Some(values) = padded_values(tenant, turn_ids, MAX_CANDIDATES) else { return Ok(Vec::new()) };
+    let list = message::parameter_list(2, MAX_CANDIDATES);
+    let find = format!("{SELECT_MESSAGE} WHERE tenant = $1 AND step IN ({list}) ORDER BY step, id");
     let rows = sql.rows(&find, &values).await?;
-    let mut stored = rows.iter().map(message::stored_message).collect::<Result<Vec<Stored>>>()?;
-    stored.retain(|message| within(message.number, ranges));
-    Ok(stored.chunk_by(|a, b| a.step == b.step).map(candidate).collect())
+    let mut stored = rows.iter().map(message::message_from_row).collect::<Result<Vec<StoredMessage>>>()?;
+    stored.retain(|message| is_in_ranges(message.id, ranges));
+    Ok(stored.chunk_by(|a, b| a.turn_id == b.turn_id).map(build_candidate).collect())
 }
 
-fn candidate(messages: &[Stored]) -> Candidate {
-    let text: String = messages.iter().map(|message| terms::words_of(message.text.as_str())).collect();
-    let new = values(&text);
-    let (number, values) = (messages[0].step, new.len());
+fn build_candidate(messages: &[StoredMessage]) -> Candidate {
+    let text: String = messages.iter().map(|message| search_terms::message_text(message.text.as_str())).collect();
+    let new_values = exact_values(&text);
+    let (turn_id, value_count) = (messages[0].turn_id, new_values.len());
     Candidate {
-        number,
+        turn_id,
         messages: messages.to_owned(),
         text,
         score: 0.0,
-        values,
-        new,
-        holds_it: false,
-        shown: false,
+        value_count,
+        new_values,
+        contains_query: false,
+        is_visible: false,
     }
 }
 
-/// What the index did not find: a value that stands in the middle of a longer word. Every message is read for it, newest first.
-async fn holding(
+/// Finds turns that contain the phrase inside a longer word, which the index cannot find. It scans every
+/// message, newest first.
+async fn find_turns_containing(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     phrase: &str,
@@ -346,84 +364,90 @@ async fn holding(
     let escaped = escaped.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     let find = "SELECT step FROM messages WHERE tenant = $1 AND id BETWEEN $2 AND $3 AND text LIKE $4 ESCAPE '\\' \
                 ORDER BY id DESC LIMIT $5";
-    let mut held = Vec::new();
+    let mut turn_ids = Vec::new();
     for (first, last) in ranges.iter().rev() {
         let like = format!("%{escaped}%");
-        let values = [tenant.id.into(), (*first).into(), (*last).into(), like.into(), CANDIDATES.into()];
+        let values = [tenant.id.into(), (*first).into(), (*last).into(), like.into(), MAX_CANDIDATES.into()];
         for row in sql.rows(find, &values).await? {
-            held.push(row.int(0)?);
+            turn_ids.push(row.int(0)?);
         }
     }
-    held.dedup();
-    held.truncate(CANDIDATES);
-    Ok(held)
+    turn_ids.dedup();
+    turn_ids.truncate(MAX_CANDIDATES);
+    Ok(turn_ids)
 }
 
-/// What each step is worth by the terms of the query in it.
-fn weigh(pool: &mut [Candidate], asked: &[Asked]) {
-    let weights: HashMap<&str, f64> = asked.iter().map(|asked| (asked.term.as_str(), asked.weight)).collect();
-    // In one order always, or equal searches would differ in the last digit.
-    let asked_for: f64 = asked.iter().map(|asked| asked.weight).sum();
-    let mut counted = Vec::with_capacity(pool.len());
-    for candidate in pool.iter() {
-        let mut times: BTreeMap<&str, f64> = BTreeMap::new();
-        let terms = terms::terms(&candidate.text);
+fn weights_by_term(query_terms: &[QueryTerm]) -> HashMap<&str, f64> {
+    query_terms.iter().map(|term| (term.term.as_str(), term.weight)).collect()
+}
+
+/// Sets the BM25 score of each candidate, multiplied by the share of the query's weight that it has.
+fn score_candidates(candidates: &mut [Candidate], query_terms: &[QueryTerm]) {
+    let weights = weights_by_term(query_terms);
+    // Summed in a fixed order, or equal searches could differ in the last digit.
+    let total_weight: f64 = query_terms.iter().map(|term| term.weight).sum();
+    let mut counted = Vec::with_capacity(candidates.len());
+    for candidate in candidates.iter() {
+        let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
+        let terms = search_terms::split_terms(&candidate.text);
         for (term, _) in &terms {
             if let Some((term, _)) = weights.get_key_value(term.as_ref()) {
-                *times.entry(term).or_default() += 1.0;
+                *counts.entry(term).or_default() += 1.0;
             }
         }
-        counted.push((terms.len() as f64, times));
+        counted.push((terms.len() as f64, counts));
     }
     let average = counted.iter().map(|(length, _)| length).sum::<f64>() / counted.len().max(1) as f64;
-    for (candidate, (length, times)) in pool.iter_mut().zip(counted) {
-        let slack = SATURATION * (1.0 - LENGTH + LENGTH * length / average.max(1.0));
-        let worth = |(term, times): (&str, f64)| weights[term] * times * (SATURATION + 1.0) / (times + slack);
-        let said: f64 = times.keys().map(|term| weights[term]).sum();
-        candidate.score = times.into_iter().map(worth).sum::<f64>() * said / asked_for.max(1e-9);
+    for (candidate, (length, counts)) in candidates.iter_mut().zip(counted) {
+        let slack = TERM_SATURATION * (1.0 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length / average.max(1.0));
+        let term_score = |(term, count): (&str, f64)| weights[term] * count * (TERM_SATURATION + 1.0) / (count + slack);
+        let matched_weight: f64 = counts.keys().map(|term| weights[term]).sum();
+        candidate.score = counts.into_iter().map(term_score).sum::<f64>() * matched_weight / total_weight.max(1e-9);
     }
 }
 
 impl Candidate {
-    /// Whether a text stands in it, letter for letter, as it reads or as it is written.
-    fn holds(&self, phrase: &str) -> bool {
-        self.text.contains(phrase)
-            || self.messages.iter().any(|message| message.text.as_str().contains(phrase))
+    /// Returns whether it contains a text literally, unescaped or as written in the JSON.
+    fn contains(&self, phrase: &str) -> bool {
+        self.text.contains(phrase) || self.messages.iter().any(|message| message.text.as_str().contains(phrase))
     }
 
-    /// What it is worth when what others hold already is taken off.
-    fn worth(&self) -> f64 {
-        let share = (self.new.len() as f64 + 1.0) / (self.values as f64 + 1.0);
+    /// Returns the score, reduced by the share of its values that others have already.
+    fn novelty_score(&self) -> f64 {
+        let share = (self.new_values.len() as f64 + 1.0) / (self.value_count as f64 + 1.0);
         self.score * share.sqrt()
     }
 
-    /// Which of two comes first: what was asked for by name, then what the view lacks, then by worth, then the newer.
-    fn before(&self, other: &Self) -> std::cmp::Ordering {
-        let first = (self.holds_it, !self.shown).cmp(&(other.holds_it, !other.shown));
-        first.then_with(|| self.worth().total_cmp(&other.worth())).then(self.number.cmp(&other.number))
+    /// Compares the ranks of two candidates: literal matches first, then turns that the model no longer sees,
+    /// then by novelty score, then the newer.
+    fn compare_rank(&self, other: &Self) -> std::cmp::Ordering {
+        let first = (self.contains_query, !self.is_visible).cmp(&(other.contains_query, !other.is_visible));
+        first
+            .then_with(|| self.novelty_score().total_cmp(&other.novelty_score()))
+            .then(self.turn_id.cmp(&other.turn_id))
     }
 }
 
-/// The best first, and behind it what adds most to it.
-fn tell_apart(mut pool: Vec<Candidate>, covered: &BTreeSet<String>, most: usize) -> Vec<Candidate> {
-    for candidate in &mut pool {
-        candidate.new.retain(|value| !covered.contains(value));
+/// Ranks the candidates: the best one first, and after it always the one that adds most to those before it.
+fn rank_by_novelty(mut candidates: Vec<Candidate>, covered: &BTreeSet<String>, max_hits: usize) -> Vec<Candidate> {
+    for candidate in &mut candidates {
+        candidate.new_values.retain(|value| !covered.contains(value));
     }
     let mut ranked: Vec<Candidate> = Vec::new();
-    while ranked.len() < most {
-        let best = pool.iter().enumerate().max_by(|(_, a), (_, b)| a.before(b)).map(|(at, _)| at);
+    while ranked.len() < max_hits {
+        let best = candidates.iter().enumerate().max_by(|(_, a), (_, b)| a.compare_rank(b)).map(|(at, _)| at);
         let Some(at) = best else { break };
-        let best = pool.swap_remove(at);
-        for other in &mut pool {
-            other.new.retain(|value| !best.new.contains(value));
+        let best = candidates.swap_remove(at);
+        for other in &mut candidates {
+            other.new_values.retain(|value| !best.new_values.contains(value));
         }
         ranked.push(best);
     }
     ranked
 }
 
-/// The exact values of a text: paths, addresses, ids, numbers, names with inner structure.
-fn values(text: &str) -> BTreeSet<String> {
+/// Extracts the exact values of a text: paths, addresses, IDs, numbers, and names with inner structure.
+fn exact_values(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '@' | '+' | '~' | '-' | '/');
     let runs = text.split(|c: char| !is_part(c)).map(|run| run.trim_matches(['.', '-', '+']));
     let is_value = |run: &&str| {
@@ -435,120 +459,121 @@ fn values(text: &str) -> BTreeSet<String> {
     runs.filter(|run| run.is_char_boundary(1)).filter(is_value).map(str::to_owned).collect()
 }
 
-/// The best block of each step, with the lines that speak most of what was asked for.
-async fn hits(
+/// Builds a hit from the best block of each turn, with the lines that match the query best.
+async fn build_hits(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     phrase: &str,
-    asked: &[Asked],
+    query_terms: &[QueryTerm],
     ranked: Vec<Candidate>,
-) -> Result<Vec<Hit>> {
-    let weights: HashMap<&str, f64> = asked.iter().map(|asked| (asked.term.as_str(), asked.weight)).collect();
-    let mut sessions: BTreeMap<i64, Session> = BTreeMap::new();
+) -> Result<Vec<SearchHit>> {
+    let weights = weights_by_term(query_terms);
+    let mut sessions: BTreeMap<i64, StoredSession> = BTreeMap::new();
     let mut hits = Vec::with_capacity(ranked.len());
     for candidate in ranked {
-        let (owner, _) = session_and_place(candidate.messages[0].number);
+        let (owner, _) = split_message_id(candidate.messages[0].id);
         if !sessions.contains_key(&owner)
-            && let Some(session) = session::session(sql, tenant, session::SessionId(owner)).await?
+            && let Some(session) = session::find_session(sql, tenant, session::SessionId(owner)).await?
         {
             sessions.insert(owner, session);
         }
         let Some(session) = sessions.get(&owner) else { continue };
         let mut blocks: Vec<(usize, &BlockRow, String)> = Vec::new();
         for message in &candidate.messages {
-            let texts = recall::texts(session.dialect, message);
-            blocks.extend(message.blocks.iter().zip(texts).map(|(row, text)| (message.place, row, text)));
+            let texts = recall::block_texts(session.api_format, message);
+            blocks.extend(message.blocks.iter().zip(texts).map(|(row, text)| (message.position, row, text)));
         }
-        // What was asked for by name is shown where it stands, though the index may know it only as part of a longer word.
-        let phrase = Some(phrase).filter(|phrase| candidate.holds_it && !phrase.is_empty());
-        let worth = |text: &str| {
-            let new = values(text).intersection(&candidate.new).count() as f64;
-            let holds = phrase.is_some_and(|phrase| text.contains(phrase));
-            if holds { f64::MAX } else { speaks(text, &weights) * (1.0 + new).sqrt() }
+        // A literal match is shown where it occurs, even if the index knows it only as part of a longer word.
+        let phrase = Some(phrase).filter(|phrase| candidate.contains_query && !phrase.is_empty());
+        let block_score = |text: &str| {
+            let new_values = exact_values(text).intersection(&candidate.new_values).count() as f64;
+            let contains_phrase = phrase.is_some_and(|phrase| text.contains(phrase));
+            if contains_phrase { f64::MAX } else { query_weight(text, &weights) * (1.0 + new_values).sqrt() }
         };
-        let worths: Vec<f64> = blocks.iter().map(|(_, _, text)| worth(text)).collect();
-        let best = worths.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
-        let Some((at, row, text)) = best.and_then(|(place, _)| blocks.get(place)) else { continue };
-        let part = |(at, row, _): &(usize, &BlockRow, String)| StepBlock {
-            handle: row.handle.clone(),
-            at: *at + session.lead,
-            what: row.what.clone(),
+        let block_scores: Vec<f64> = blocks.iter().map(|(_, _, text)| block_score(text)).collect();
+        let best = block_scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+        let Some((at, row, text)) = best.and_then(|(index, _)| blocks.get(index)) else { continue };
+        let summary = |(at, row, _): &(usize, &BlockRow, String)| BlockSummary {
+            recall_id: row.recall_id.clone(),
+            message: *at + session.system_message_count,
+            kind: row.kind.clone(),
             tool: row.tool.clone(),
         };
-        hits.push(Hit {
-            handle: row.handle.clone(),
-            session: session.name.clone(),
-            at: *at + session.lead,
-            what: row.what.clone(),
+        hits.push(SearchHit {
+            recall_id: row.recall_id.clone(),
+            session_name: session.name.clone(),
+            message: *at + session.system_message_count,
+            kind: row.kind.clone(),
             tool: row.tool.clone(),
             excerpt: excerpt(text, phrase, &weights),
             score: candidate.score,
-            step: blocks.iter().map(part).collect(),
-            shown: candidate.shown,
+            turn_blocks: blocks.iter().map(summary).collect(),
+            is_visible: candidate.is_visible,
         });
     }
     Ok(hits)
 }
 
-/// How much of the query a text speaks of.
-fn speaks(text: &str, weights: &HashMap<&str, f64>) -> f64 {
-    let mut seen = HashSet::new();
-    let terms = terms::terms(text);
-    let new = terms.iter().filter(|(term, _)| seen.insert(term.as_ref()));
-    new.filter_map(|(term, _)| weights.get(term.as_ref())).sum()
+/// Sums the weights of the query's terms that a text has.
+fn query_weight(text: &str, weights: &HashMap<&str, f64>) -> f64 {
+    let mut counted = HashSet::new();
+    let terms = search_terms::split_terms(text);
+    let first_seen = terms.iter().filter(|(term, _)| counted.insert(term.as_ref()));
+    first_seen.filter_map(|(term, _)| weights.get(term.as_ref())).sum()
 }
 
-/// The line of a text that has the query in it or speaks most of it, with what stands behind it while there is room.
+/// Returns the line of a text that contains the phrase or has the most query weight, and the lines after it
+/// while there is room.
 fn excerpt(text: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> Redacted {
-    const LINES: usize = 20_000;
-    let lines: Vec<&str> = text.lines().take(LINES).collect();
-    let has_it = |line: &str| phrase.is_some_and(|phrase| line.contains(phrase));
-    let speaks = |line: &str| if has_it(line) { f64::MAX } else { speaks(line, weights) };
-    let best = lines.iter().enumerate().map(|(at, line)| (speaks(line), at));
+    const MAX_EXCERPT_LINES: usize = 20_000;
+    let lines: Vec<&str> = text.lines().take(MAX_EXCERPT_LINES).collect();
+    let contains_phrase = |line: &str| phrase.is_some_and(|phrase| line.contains(phrase));
+    let line_weight = |line: &str| if contains_phrase(line) { f64::MAX } else { query_weight(line, weights) };
+    let best = lines.iter().enumerate().map(|(at, line)| (line_weight(line), at));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map_or(0, |(_, at)| at);
     let mut shown = lines.get(best..).unwrap_or_default().join("\n");
     let line = lines.get(best).copied().unwrap_or_default();
-    if line.len() > EXCERPT {
-        let start = part_of(line, phrase, weights);
+    if line.len() > MAX_EXCERPT_CHARS {
+        let start = excerpt_start(line, phrase, weights);
         if start > 0 {
             shown.replace_range(..start, "… ");
         }
     }
-    Redacted::from_store(shown).on_one_line(EXCERPT)
+    Redacted::assume_redacted(shown).one_line(MAX_EXCERPT_CHARS)
 }
 
-/// Where the part of a long line begins that has the query in it or speaks most of it, with a little of what stands before it. A
-/// result in JSON is often one line of all there is.
-fn part_of(line: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> usize {
+/// Finds the start of the part of a long line that contains the phrase or has the most query weight, with a
+/// little context before it. A JSON result is often a single long line.
+fn excerpt_start(line: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> usize {
     const LEAD_BYTES: usize = 60;
     const STEP_BYTES: usize = 80;
     let at = |byte: usize| line.floor_char_boundary(byte.min(line.len()));
     let best_window = || {
         let starts = (0..line.len()).step_by(STEP_BYTES).map(at);
-        let windows =
-            starts.map(|start| (speaks(&line[start..at(start + EXCERPT - LEAD_BYTES)], weights), start));
-        // The first of equals: what follows is shown too.
+        let windows = starts
+            .map(|start| (query_weight(&line[start..at(start + MAX_EXCERPT_CHARS - LEAD_BYTES)], weights), start));
+        // The first of equal windows, since the text after it is shown too.
         windows.fold((0.0, 0), |best, window| if window.0 > best.0 { window } else { best }).1
     };
     let found = phrase.and_then(|phrase| line.find(phrase)).unwrap_or_else(best_window);
     let start = at(found.saturating_sub(LEAD_BYTES));
-    // Whole words, where there are any nearby.
+    // Starts at a whole word, if one begins nearby.
     line[start..found].find([' ', ',']).filter(|_| start > 0).map_or(start, |gap| start + gap + 1)
 }
 
 impl Store {
-    /// The blocks of a session, or of its family, that fit a query best.
+    /// Finds the blocks of a session, or of its family, that match a query best.
     pub async fn search(
         &self,
         tenant: &Tenant,
-        session: &Session,
-        scope: Scope,
+        session: &StoredSession,
+        scope: SearchScope,
         query: &str,
-        most: usize,
-    ) -> Result<Vec<Hit>> {
-        let with = (tenant.clone(), session.clone(), query.to_owned(), scope, most);
-        self.read(work(with, |sql, (tenant, session, query, scope, most)| {
-            Box::pin(search(sql, tenant, session, *scope, query, *most))
+        max_hits: usize,
+    ) -> Result<Vec<SearchHit>> {
+        let arguments = (tenant.clone(), session.clone(), query.to_owned(), scope, max_hits);
+        self.read(in_transaction(arguments, |sql, (tenant, session, query, scope, max_hits)| {
+            Box::pin(search_session(sql, tenant, session, *scope, query, *max_hits))
         }))
         .await
     }
@@ -557,7 +582,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::schema::number;
+    use crate::store::schema::message_id;
 
     #[test]
     fn an_excerpt_of_one_long_line_shows_what_was_found() {
@@ -569,7 +594,7 @@ mod tests {
             let shown = excerpt(&text, phrase, &weights);
             assert!(shown.as_str().contains("item 371"), "{phrase:?}: {shown}");
             assert!(
-                shown.as_str().starts_with('…') && shown.as_str().chars().count() <= EXCERPT + 1,
+                shown.as_str().starts_with('…') && shown.as_str().chars().count() <= MAX_EXCERPT_CHARS + 1,
                 "{shown}"
             );
         }
@@ -583,10 +608,12 @@ mod tests {
 
     #[test]
     fn sessions_that_follow_on_one_another_are_searched_as_one() {
-        let session = |session, places| Stretch { session, places };
-        let family =
-            [session(3, 0..5), session(4, 2..2), session(5, 1..9), session(8, 0..4), session(9, 0..0)];
-        assert_eq!(joined(&family), [(number(3, 0), number(5, 8)), (number(8, 0), number(8, 3))]);
-        assert_eq!(joined(&family[1..2]), []);
+        let session = |session, positions| PathSegment { session, positions };
+        let family = [session(3, 0..5), session(4, 2..2), session(5, 1..9), session(8, 0..4), session(9, 0..0)];
+        assert_eq!(
+            merge_id_ranges(&family),
+            [(message_id(3, 0), message_id(5, 8)), (message_id(8, 0), message_id(8, 3))]
+        );
+        assert_eq!(merge_id_ranges(&family[1..2]), []);
     }
 }

@@ -1,38 +1,38 @@
-//! A session: what is known of it beside its messages and its views.
+//! The rows of sessions: all that the store knows of a session apart from its messages and compactions.
 
 use std::str::FromStr;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::redact::SessionKey;
 
-use super::epochs::EpochId;
+use super::compactions::CompactionId;
 use super::error::{Result, StoreError};
 use super::sql::{Row, Sql};
 use super::tenant::Tenant;
-use super::{Store, work};
-use crate::agents::Moment;
+use super::{Store, in_transaction};
+use longhaul_engine::Timestamp;
 
-/// The number of a session in its store.
+/// The row ID of a session in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub(super) i64);
 
-/// How a session came to be.
+/// The event that started a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Its first message was new.
+pub enum SessionOrigin {
+    /// The first message was new.
     New,
-    /// The client changed something that was said before.
+    /// The client changed an earlier message of its parent.
     Fork,
-    /// Its parent no longer fitted the window and was archived.
+    /// Its parent no longer fitted into the context window and was archived.
     Restart,
-    /// The client went on from a body that a compaction had made of its parent.
+    /// The client continued from a request body that a compaction of its parent had produced.
     Continued,
 }
 
-impl Reason {
+impl SessionOrigin {
     const ALL: [Self; 4] = [Self::New, Self::Fork, Self::Restart, Self::Continued];
 
-    /// The word for it.
+    /// Returns the word that the store and `--json` use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,21 +44,21 @@ impl Reason {
     }
 }
 
-/// What is going on with a session.
+/// The stage of a session's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It goes on.
+pub enum SessionStatus {
+    /// It may receive more messages.
     Live,
-    /// It ended in a new one.
+    /// It ended, and a restarted session continues it.
     Archived,
-    /// It is deleted, but another shares its beginning.
+    /// It was deleted, but another session still shares its first messages.
     Deleted,
 }
 
-impl State {
+impl SessionStatus {
     const ALL: [Self; 3] = [Self::Live, Self::Archived, Self::Deleted];
 
-    /// The word for it.
+    /// Returns the word that the store and `--json` use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,230 +69,232 @@ impl State {
     }
 }
 
-/// A session.
+/// A session as the store has it.
 #[derive(Debug, Clone)]
-pub struct Session {
-    /// Its number.
+pub struct StoredSession {
+    /// The row ID.
     pub id: SessionId,
-    /// What people call it by.
+    /// The name that people type: ten random letters and digits.
     pub name: String,
-    /// The first of those it descends from: they share keys and handles.
+    /// The row ID of the oldest ancestor. All sessions of a family share their key and their recall IDs.
     pub(super) family: i64,
-    /// What makes its handles and the marks of its checkpoints unforgeable.
+    /// The secret key that makes recall IDs and checkpoint markers unforgeable.
     pub key: SessionKey,
-    /// Whose beginning it shares, and how many messages that are.
+    /// The session whose first messages it shares, or whose compaction it continues.
     pub parent: Option<SessionId>,
-    /// Where its own messages begin.
-    pub begins: usize,
-    /// Why it was made.
-    pub reason: Reason,
-    /// Whether it goes on.
-    pub state: State,
-    /// How its bodies are written.
-    pub dialect: Dialect,
+    /// The position of its first own message: it shares all messages before this position with its parent.
+    pub first_own_message: usize,
+    /// The event that started it.
+    pub origin: SessionOrigin,
+    /// The stage of its life.
+    pub status: SessionStatus,
+    /// The API format of its requests.
+    pub api_format: ApiFormat,
     /// The model that the newest request named.
     pub model: Option<String>,
-    /// The beginning of what was said first.
+    /// The beginning of the first user message, as a title for people.
     pub title: Option<String>,
-    /// How many messages its path has, without those of the system prompt,
-    pub length: usize,
-    /// and how many those are in its newest request: so much later a message stands in a body than on the path.
-    pub lead: usize,
-    /// The view in force.
-    pub head: Option<EpochId>,
-    /// Whether somebody moved the head by hand: then nothing is compacted that need not be.
-    pub held: bool,
-    /// When it was made.
-    pub created: Moment,
-    /// When it was last written.
-    pub updated: Moment,
+    /// The number of messages on its path, without the messages of the system prompt.
+    pub path_length: usize,
+    /// The number of system prompt messages in its newest request. The index of a message in a request body
+    /// is its position on the path plus this number.
+    pub system_message_count: usize,
+    /// The active compaction, or `None` if the history applies as the client sent it.
+    pub head: Option<CompactionId>,
+    /// Whether the newest change of the head was an undo. Longhaul then compacts only what does not fit
+    /// otherwise.
+    pub is_undone: bool,
+    /// The time when it was created.
+    pub created: Timestamp,
+    /// The time when it was last written.
+    pub updated: Timestamp,
 }
 
-pub(super) const SESSION: &str = "SELECT id, name, family, key, parent, begins, reason, state, dialect, model, title, length, head, held, created, updated, lead \
+pub(super) const SELECT_SESSION: &str = "SELECT id, name, family, key, parent, begins, reason, state, dialect, model, title, length, head, held, created, updated, lead \
                        FROM sessions";
 
-impl Session {
-    /// How many messages its newest body has, the system prompt's among them.
+impl StoredSession {
+    /// Returns the number of messages in its newest request body, including those of the system prompt.
     #[must_use]
-    pub fn messages(&self) -> usize {
-        self.lead + self.length
+    pub fn body_message_count(&self) -> usize {
+        self.system_message_count + self.path_length
     }
 
-    pub(super) fn of(row: &Row) -> Result<Self> {
+    pub(super) fn from_row(row: &Row) -> Result<Self> {
         let unknown =
-            |what: &str, word: &str| StoreError::Damaged(format!("a session has the {what} '{word}'"));
-        let (reason, state, dialect) = (row.text(6)?, row.text(7)?, row.text(8)?);
+            |what: &str, word: &str| StoreError::Damaged(format!("a session has the unknown {what} '{word}'"));
+        let (origin, status, api_format) = (row.text(6)?, row.text(7)?, row.text(8)?);
         Ok(Self {
             id: SessionId(row.int(0)?),
             name: row.text(1)?,
             family: row.int(2)?,
-            key: SessionKey::new(row.key(3)?),
+            key: SessionKey::new(row.key_bytes(3)?),
             parent: row.maybe_int(4)?.map(SessionId),
-            begins: row.count(5)?,
-            reason: Reason::ALL
+            first_own_message: row.count(5)?,
+            origin: SessionOrigin::ALL
                 .into_iter()
-                .find(|r| r.name() == reason)
-                .ok_or_else(|| unknown("reason", &reason))?,
-            state: State::ALL
+                .find(|r| r.name() == origin)
+                .ok_or_else(|| unknown("reason", &origin))?,
+            status: SessionStatus::ALL
                 .into_iter()
-                .find(|s| s.name() == state)
-                .ok_or_else(|| unknown("state", &state))?,
-            dialect: Dialect::from_str(&dialect).map_err(|_| unknown("dialect", &dialect))?,
+                .find(|s| s.name() == status)
+                .ok_or_else(|| unknown("state", &status))?,
+            api_format: ApiFormat::from_str(&api_format).map_err(|_| unknown("dialect", &api_format))?,
             model: row.maybe_text(9)?,
             title: row.maybe_text(10)?,
-            length: row.count(11)?,
-            head: row.maybe_int(12)?.map(EpochId),
-            held: row.int(13)? != 0,
-            created: Moment(row.int(14)?),
-            updated: Moment(row.int(15)?),
-            lead: row.count(16)?,
+            path_length: row.count(11)?,
+            head: row.maybe_int(12)?.map(CompactionId),
+            is_undone: row.int(13)? != 0,
+            created: Timestamp(row.int(14)?),
+            updated: Timestamp(row.int(15)?),
+            system_message_count: row.count(16)?,
         })
     }
 }
 
-/// The sessions that one descends from, and those that descend from it.
+/// The ancestors and the children of a session.
 #[derive(Debug, Clone)]
 pub struct Lineage {
-    /// From its parent up to the first.
-    pub ancestors: Vec<Session>,
-    /// Those that begin with it, one generation down.
-    pub children: Vec<Session>,
+    /// The ancestors, from the parent to the oldest.
+    pub ancestors: Vec<StoredSession>,
+    /// The sessions whose parent it is.
+    pub children: Vec<StoredSession>,
 }
 
-pub(super) async fn session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<Option<Session>> {
-    let find = format!("{SESSION} WHERE id = $1 AND tenant = $2");
-    sql.row(&find, &[id.0.into(), tenant.id.into()]).await?.map(|row| Session::of(&row)).transpose()
+pub(super) async fn find_session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<Option<StoredSession>> {
+    let find = format!("{SELECT_SESSION} WHERE id = $1 AND tenant = $2");
+    sql.row(&find, &[id.0.into(), tenant.id.into()]).await?.map(|row| StoredSession::from_row(&row)).transpose()
 }
 
-/// The same, where it must be there, and so that nobody else changes it before the transaction ends.
-pub(super) async fn held_session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<Session> {
-    let find = format!("{SESSION} WHERE id = $1 AND tenant = $2{}", sql.flavour().for_update);
+/// Reads a session and locks its row until the transaction ends. Fails if the session does not exist.
+pub(super) async fn lock_session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<StoredSession> {
+    let find = format!("{SELECT_SESSION} WHERE id = $1 AND tenant = $2{}", sql.dialect().for_update);
     let row = sql.row(&find, &[id.0.into(), tenant.id.into()]).await?;
-    row.map(|row| Session::of(&row))
+    row.map(|row| StoredSession::from_row(&row))
         .transpose()?
-        .ok_or_else(|| StoreError::Unknown("the session is gone".to_owned()))
+        .ok_or_else(|| StoreError::NotFound("the session was deleted".to_owned()))
 }
 
-/// How a session comes to be.
-pub(super) struct Birth<'p> {
-    pub(super) parent: Option<&'p Session>,
-    pub(super) begins: usize,
-    pub(super) reason: Reason,
-    pub(super) head: Option<EpochId>,
-}
-
-/// What a new session is like.
-pub(super) struct Newborn<'n> {
+/// A session that is about to be stored.
+pub(super) struct NewSession<'n> {
+    pub(super) parent: Option<&'n StoredSession>,
+    pub(super) first_own_message: usize,
+    pub(super) origin: SessionOrigin,
+    pub(super) head: Option<CompactionId>,
     pub(super) name: &'n str,
     pub(super) key: &'n SessionKey,
-    pub(super) dialect: Dialect,
+    pub(super) api_format: ApiFormat,
     pub(super) title: Option<String>,
     pub(super) model: Option<String>,
-    pub(super) at: Moment,
+    pub(super) created: Timestamp,
 }
 
-pub(super) async fn born(
-    sql: &mut dyn Sql,
-    tenant: &Tenant,
-    birth: &Birth<'_>,
-    newborn: &Newborn<'_>,
-) -> Result<Session> {
-    let make = "INSERT INTO sessions (tenant, name, family, key, parent, begins, reason, state, dialect, model, title, lead, length, head, held, \
+pub(super) async fn insert_session(sql: &mut dyn Sql, tenant: &Tenant, new: &NewSession<'_>) -> Result<StoredSession> {
+    let insert = "INSERT INTO sessions (tenant, name, family, key, parent, begins, reason, state, dialect, model, title, lead, length, head, held, \
                 fence, beat, created, updated) VALUES ($1, $2, $3, $4, $5, $6, $7, 'live', $8, $9, $10, $14, $11, $12, 0, 0, 0, $13, $13) RETURNING id";
     let values = [
         tenant.id.into(),
-        newborn.name.into(),
-        birth.parent.map_or(0, |parent| parent.family).into(),
-        newborn.key.bytes().as_slice().into(),
-        birth.parent.map(|parent| parent.id.0).into(),
-        birth.begins.into(),
-        birth.reason.name().into(),
-        newborn.dialect.name().into(),
-        newborn.model.clone().into(),
-        newborn.title.clone().into(),
-        birth.begins.into(),
-        birth.head.map(|EpochId(head)| head).into(),
-        newborn.at.0.into(),
-        birth.parent.map_or(0, |parent| parent.lead).into(),
+        new.name.into(),
+        new.parent.map_or(0, |parent| parent.family).into(),
+        new.key.bytes().as_slice().into(),
+        new.parent.map(|parent| parent.id.0).into(),
+        new.first_own_message.into(),
+        new.origin.name().into(),
+        new.api_format.name().into(),
+        new.model.clone().into(),
+        new.title.clone().into(),
+        new.first_own_message.into(),
+        new.head.map(|CompactionId(head)| head).into(),
+        new.created.0.into(),
+        new.parent.map_or(0, |parent| parent.system_message_count).into(),
     ];
-    let row = sql.row(make, &values).await?;
-    let id =
-        row.map_or_else(|| Err(StoreError::Failed("a session was not kept".to_owned())), |row| row.int(0))?;
-    if birth.parent.is_none() {
-        let own = "UPDATE sessions SET family = id WHERE id = $1 AND tenant = $2";
-        sql.run(own, &[id.into(), tenant.id.into()]).await?;
+    let row = sql.row(insert, &values).await?;
+    let id = row.map_or_else(
+        || Err(StoreError::Failed("internal error: a session was not stored".to_owned())),
+        |row| row.int(0),
+    )?;
+    if new.parent.is_none() {
+        let set_family = "UPDATE sessions SET family = id WHERE id = $1 AND tenant = $2";
+        sql.run(set_family, &[id.into(), tenant.id.into()]).await?;
     }
-    session(sql, tenant, SessionId(id))
+    find_session(sql, tenant, SessionId(id))
         .await?
-        .ok_or_else(|| StoreError::Failed("a session was not kept".to_owned()))
+        .ok_or_else(|| StoreError::Failed("internal error: a session was not stored".to_owned()))
 }
 
-async fn named(sql: &mut dyn Sql, tenant: &Tenant, name: &str) -> Result<Session> {
+async fn find_by_name_or_prefix(sql: &mut dyn Sql, tenant: &Tenant, name: &str) -> Result<StoredSession> {
     let unknown =
-        || StoreError::Unknown(format!("the store has no session {name}; longhaul sessions lists them"));
+        || StoreError::NotFound(format!("the store has no session {name}; run longhaul sessions to list them"));
     if name == "latest" {
-        let newest = format!(
-            "{SESSION} WHERE tenant = $1 AND state <> 'deleted' ORDER BY updated DESC, id DESC LIMIT 1"
-        );
+        let newest =
+            format!("{SELECT_SESSION} WHERE tenant = $1 AND state <> 'deleted' ORDER BY updated DESC, id DESC LIMIT 1");
         let row = sql.row(&newest, &[tenant.id.into()]).await?;
-        return row.map(|row| Session::of(&row)).transpose()?.ok_or_else(unknown);
+        return row.map(|row| StoredSession::from_row(&row)).transpose()?.ok_or_else(unknown);
     }
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(unknown());
     }
     let find =
-        format!("{SESSION} WHERE tenant = $1 AND name LIKE $2 AND state <> 'deleted' ORDER BY name LIMIT 3");
+        format!("{SELECT_SESSION} WHERE tenant = $1 AND name LIKE $2 AND state <> 'deleted' ORDER BY name LIMIT 3");
     let rows = sql.rows(&find, &[tenant.id.into(), format!("{name}%").into()]).await?;
-    let mut sessions = rows.iter().map(Session::of).collect::<Result<Vec<_>>>()?;
+    let mut sessions = rows.iter().map(StoredSession::from_row).collect::<Result<Vec<_>>>()?;
     match sessions.iter().position(|session| session.name == name) {
         Some(exact) => Ok(sessions.swap_remove(exact)),
         None if sessions.len() > 1 => {
-            Err(StoreError::Wrong(format!("several sessions begin with {name}; type more of the name")))
+            Err(StoreError::InvalidInput(format!("several sessions begin with {name}; type more of the name")))
         }
         None => sessions.pop().ok_or_else(unknown),
     }
 }
 
-async fn newest(sql: &mut dyn Sql, tenant: &Tenant, most: usize) -> Result<Vec<Session>> {
+async fn list_newest(sql: &mut dyn Sql, tenant: &Tenant, max_sessions: usize) -> Result<Vec<StoredSession>> {
     let list =
-        format!("{SESSION} WHERE tenant = $1 AND state <> 'deleted' ORDER BY updated DESC, id DESC LIMIT $2");
-    let rows = sql.rows(&list, &[tenant.id.into(), most.into()]).await?;
-    rows.iter().map(Session::of).collect()
+        format!("{SELECT_SESSION} WHERE tenant = $1 AND state <> 'deleted' ORDER BY updated DESC, id DESC LIMIT $2");
+    let rows = sql.rows(&list, &[tenant.id.into(), max_sessions.into()]).await?;
+    rows.iter().map(StoredSession::from_row).collect()
 }
 
-async fn lineage(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Lineage> {
+async fn read_lineage(sql: &mut dyn Sql, tenant: &Tenant, session: &StoredSession) -> Result<Lineage> {
     let (mut ancestors, mut at) = (Vec::new(), session.parent);
     while let Some(id) = at {
-        let Some(parent) = self::session(sql, tenant, id).await? else { break };
+        let Some(parent) = self::find_session(sql, tenant, id).await? else { break };
         at = parent.parent;
         ancestors.push(parent);
     }
-    let below = format!("{SESSION} WHERE parent = $1 AND tenant = $2 AND state <> 'deleted' ORDER BY id");
-    let rows = sql.rows(&below, &[session.id.0.into(), tenant.id.into()]).await?;
-    Ok(Lineage { ancestors, children: rows.iter().map(Session::of).collect::<Result<_>>()? })
+    let list_children =
+        format!("{SELECT_SESSION} WHERE parent = $1 AND tenant = $2 AND state <> 'deleted' ORDER BY id");
+    let rows = sql.rows(&list_children, &[session.id.0.into(), tenant.id.into()]).await?;
+    Ok(Lineage { ancestors, children: rows.iter().map(StoredSession::from_row).collect::<Result<_>>()? })
 }
 
 impl Store {
-    /// The session of that name, or whose name begins so if there is one only; `latest` is the one written last.
-    pub async fn session(&self, tenant: &Tenant, name: &str) -> Result<Session> {
-        let with = (tenant.clone(), name.to_owned());
-        self.read(work(with, |sql, (tenant, name)| Box::pin(named(sql, tenant, name)))).await
-    }
-
-    /// A session as it stands now; nothing where it is gone.
-    pub async fn session_now(&self, tenant: &Tenant, id: SessionId) -> Result<Option<Session>> {
-        self.read(work((tenant.clone(), id), |sql, (tenant, id)| Box::pin(session(sql, tenant, *id)))).await
-    }
-
-    /// The sessions written last, newest first.
-    pub async fn sessions(&self, tenant: &Tenant, most: usize) -> Result<Vec<Session>> {
-        self.read(work((tenant.clone(), most), |sql, (tenant, most)| Box::pin(newest(sql, tenant, *most))))
+    /// Finds a session by its name, or by a prefix that only one name has. `latest` finds the session that
+    /// was written last.
+    pub async fn session_by_name(&self, tenant: &Tenant, name: &str) -> Result<StoredSession> {
+        let arguments = (tenant.clone(), name.to_owned());
+        self.read(in_transaction(arguments, |sql, (tenant, name)| Box::pin(find_by_name_or_prefix(sql, tenant, name))))
             .await
     }
 
-    /// The sessions that one descends from, and those that descend from it.
-    pub async fn lineage(&self, tenant: &Tenant, session: &Session) -> Result<Lineage> {
-        let with = (tenant.clone(), session.clone());
-        self.read(work(with, |sql, (tenant, session)| Box::pin(lineage(sql, tenant, session)))).await
+    /// Reads a session by its row ID; `None` if there is no such row. A deleted session whose messages others share
+    /// still has one, with the status [`SessionStatus::Deleted`].
+    pub async fn session_by_id(&self, tenant: &Tenant, id: SessionId) -> Result<Option<StoredSession>> {
+        self.read(in_transaction((tenant.clone(), id), |sql, (tenant, id)| Box::pin(find_session(sql, tenant, *id))))
+            .await
+    }
+
+    /// Lists the sessions that were written last, newest first, at most `max_sessions`.
+    pub async fn sessions(&self, tenant: &Tenant, max_sessions: usize) -> Result<Vec<StoredSession>> {
+        self.read(in_transaction((tenant.clone(), max_sessions), |sql, (tenant, max_sessions)| {
+            Box::pin(list_newest(sql, tenant, *max_sessions))
+        }))
+        .await
+    }
+
+    /// Reads the ancestors and the children of a session.
+    pub async fn lineage(&self, tenant: &Tenant, session: &StoredSession) -> Result<Lineage> {
+        let arguments = (tenant.clone(), session.clone());
+        self.read(in_transaction(arguments, |sql, (tenant, session)| Box::pin(read_lineage(sql, tenant, session))))
+            .await
     }
 }

@@ -1,26 +1,28 @@
-//! What the store asks of a database: statements with numbered parameters, inside one transaction.
+//! The interface between the store and its database: statements with numbered parameters, inside one
+//! transaction.
 //!
-//! Everything above speaks through [`Sql`], so both databases do the same work by the same statements. They are written `$1`, `$2`;
-//! the few things that each says in its own way are named in [`Flavour`].
+//! All queries use the trait [`Sql`], so that both databases run the same statements. Parameters are written
+//! `$1`, `$2`; the few statements that differ are in [`SqlDialect`].
 
 use async_trait::async_trait;
 use longhaul_engine::Tokens;
 
 use super::error::{Result, StoreError};
 
-/// More tokens than any request has: whatever a provider says, sums of them stay numbers that both databases can hold.
-pub(super) const MOST_TOKENS: u64 = 1 << 40;
+/// The largest token count that is stored. No request has as many; the limit keeps sums within 64 bits,
+/// whatever a provider reports.
+pub(super) const MAX_TOKENS: u64 = 1 << 40;
 
-/// A value on its way into a statement or out of a row.
+/// A parameter of a statement, or a column of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
-    /// Nothing.
+    /// The SQL value `NULL`.
     Null,
-    /// A whole number.
+    /// A 64-bit integer.
     Int(i64),
-    /// Text.
+    /// A text.
     Text(String),
-    /// Bytes.
+    /// A byte string.
     Bytes(Vec<u8>),
 }
 
@@ -38,13 +40,13 @@ impl From<usize> for Value {
 
 impl From<Tokens> for Value {
     fn from(tokens: Tokens) -> Self {
-        Self::Int(tokens.number().min(MOST_TOKENS).cast_signed())
+        Self::Int(tokens.number().min(MAX_TOKENS).cast_signed())
     }
 }
 
 impl From<bool> for Value {
-    fn from(yes: bool) -> Self {
-        Self::Int(i64::from(yes))
+    fn from(flag: bool) -> Self {
+        Self::Int(i64::from(flag))
     }
 }
 
@@ -72,12 +74,12 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// The values of one row, in the order in which they were asked for.
+/// The values of one row, in the order of the selected columns.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row(pub(super) Vec<Value>);
 
 impl Row {
-    fn unexpected(&self, column: usize, wanted: &str) -> StoreError {
+    fn type_error(&self, column: usize, expected: &str) -> StoreError {
         let found = match self.0.get(column) {
             None => "no column",
             Some(Value::Null) => "nothing",
@@ -85,74 +87,72 @@ impl Row {
             Some(Value::Text(_)) => "text",
             Some(Value::Bytes(_)) => "bytes",
         };
-        StoreError::Damaged(format!("column {column} holds {found} where {wanted} was expected"))
+        StoreError::Damaged(format!("column {column} has {found} instead of {expected}"))
     }
 
-    /// A number.
+    /// Returns a column that has an integer.
     pub(super) fn int(&self, column: usize) -> Result<i64> {
-        self.maybe_int(column)?.ok_or_else(|| self.unexpected(column, "a number"))
+        self.maybe_int(column)?.ok_or_else(|| self.type_error(column, "a number"))
     }
 
-    /// A number that is a count or a place.
+    /// Returns a column that has a count or a position.
     pub(super) fn count(&self, column: usize) -> Result<usize> {
-        usize::try_from(self.int(column)?).map_err(|_| self.unexpected(column, "a count"))
+        usize::try_from(self.int(column)?).map_err(|_| self.type_error(column, "a count"))
     }
 
-    /// A number, or nothing.
+    /// Returns a column that has an integer or `NULL`.
     pub(super) fn maybe_int(&self, column: usize) -> Result<Option<i64>> {
         match self.0.get(column) {
             Some(Value::Int(number)) => Ok(Some(*number)),
             Some(Value::Null) => Ok(None),
-            _ => Err(self.unexpected(column, "a number")),
+            _ => Err(self.type_error(column, "a number")),
         }
     }
 
-    /// So many tokens.
+    /// Returns a column that has a number of tokens.
     pub(super) fn tokens(&self, column: usize) -> Result<Tokens> {
-        self.maybe_tokens(column)?.ok_or_else(|| self.unexpected(column, "a number"))
+        self.maybe_tokens(column)?.ok_or_else(|| self.type_error(column, "a number"))
     }
 
-    /// So many tokens, or nothing.
+    /// Returns a column that has a number of tokens or `NULL`.
     pub(super) fn maybe_tokens(&self, column: usize) -> Result<Option<Tokens>> {
-        let whole = |number| u64::try_from(number).map_err(|_| self.unexpected(column, "a count"));
-        Ok(self.maybe_int(column)?.map(whole).transpose()?.map(Tokens))
+        let to_tokens = |number| u64::try_from(number).map_err(|_| self.type_error(column, "a count"));
+        Ok(self.maybe_int(column)?.map(to_tokens).transpose()?.map(Tokens))
     }
 
-    /// Text.
+    /// Returns a column that has a text.
     pub(super) fn text(&self, column: usize) -> Result<String> {
-        self.maybe_text(column)?.ok_or_else(|| self.unexpected(column, "text"))
+        self.maybe_text(column)?.ok_or_else(|| self.type_error(column, "text"))
     }
 
-    /// Text, or nothing.
+    /// Returns a column that has a text or `NULL`.
     pub(super) fn maybe_text(&self, column: usize) -> Result<Option<String>> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Ok(Some(text.clone())),
             Some(Value::Null) => Ok(None),
-            _ => Err(self.unexpected(column, "text")),
+            _ => Err(self.type_error(column, "text")),
         }
     }
 
-    /// Thirty-two bytes.
-    pub(super) fn key(&self, column: usize) -> Result<[u8; 32]> {
+    /// Returns a column that has the 32 bytes of a key or hash.
+    pub(super) fn key_bytes(&self, column: usize) -> Result<[u8; 32]> {
         match self.0.get(column) {
-            Some(Value::Bytes(bytes)) => {
-                bytes.as_slice().try_into().map_err(|_| self.unexpected(column, "32 bytes"))
-            }
-            _ => Err(self.unexpected(column, "32 bytes")),
+            Some(Value::Bytes(bytes)) => bytes.as_slice().try_into().map_err(|_| self.type_error(column, "32 bytes")),
+            _ => Err(self.type_error(column, "32 bytes")),
         }
     }
 }
 
-/// A transaction.
+/// A transaction of either database.
 #[async_trait]
 pub(super) trait Sql: Send {
-    /// The rows that a statement gives.
+    /// Runs a query and returns its rows.
     async fn rows(&mut self, statement: &str, values: &[Value]) -> Result<Vec<Row>>;
 
-    /// Runs a statement, and says how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     async fn run(&mut self, statement: &str, values: &[Value]) -> Result<usize>;
 
-    /// Runs a statement once for each of these rows of values, in their order.
+    /// Runs a statement once for each of these rows of values, in order.
     async fn run_each(&mut self, statement: &str, rows: &[Vec<Value>]) -> Result<()> {
         for values in rows {
             self.run(statement, values).await?;
@@ -160,30 +160,32 @@ pub(super) trait Sql: Send {
         Ok(())
     }
 
-    /// What is said otherwise here than elsewhere.
-    fn flavour(&self) -> &'static Flavour;
+    /// Returns the statements that differ between the databases.
+    fn dialect(&self) -> &'static SqlDialect;
 
-    /// The row that a statement gives, if it gives one.
+    /// Runs a query and returns its first row, if any.
     async fn row(&mut self, statement: &str, values: &[Value]) -> Result<Option<Row>> {
         Ok(self.rows(statement, values).await?.into_iter().next())
     }
 }
 
-/// What each database says in its own way.
+/// The statements and clauses that differ between the databases.
 #[derive(Debug)]
-pub(super) struct Flavour {
-    /// Behind a `SELECT`, so that nobody else changes its row before the transaction ends.
+pub(super) struct SqlDialect {
+    /// The clause after a `SELECT` that locks its rows until the transaction ends.
     pub(super) for_update: &'static str,
-    /// Keeps others from writing to the same history at once; takes a number. Nothing where a writer is alone anyway.
-    pub(super) lock: Option<&'static str>,
-    /// The same, beside others who ask in the same way.
-    pub(super) share: Option<&'static str>,
-    /// Enters the terms of a message: its number, the terms with blanks between them.
-    pub(super) enter_terms: &'static str,
-    /// Takes them out again: first and last number.
-    pub(super) leave_terms: &'static str,
-    /// The messages that have a term: the term as [`term`](Self::term) writes it, first and last number, how many at most; newest first.
-    pub(super) having_term: &'static str,
-    /// How a term is written for it.
-    pub(super) term: fn(&str) -> String,
+    /// The statement that takes an exclusive lock with the given ID until the transaction ends; `None` if
+    /// only one transaction can write at a time anyway.
+    pub(super) exclusive_lock: Option<&'static str>,
+    /// The statement that takes a shared lock with the given ID, which only excludes an exclusive one.
+    pub(super) shared_lock: Option<&'static str>,
+    /// The statement that indexes the terms of a message. Parameters: message ID, terms separated by spaces.
+    pub(super) insert_terms: &'static str,
+    /// The statement that removes messages from the index. Parameters: first and last message ID.
+    pub(super) delete_terms: &'static str,
+    /// The query for the messages that have a term, newest first. Parameters: the term as
+    /// [`quote_term`](Self::quote_term) writes it, first and last message ID, and the number of rows at most.
+    pub(super) find_term: &'static str,
+    /// Returns a term as [`find_term`](Self::find_term) takes it.
+    pub(super) quote_term: fn(&str) -> String,
 }

@@ -1,8 +1,8 @@
-//! The embedded store: one SQLite file, or one in memory that nothing outlives.
+//! The embedded store: one SQLite file, or a database in memory that ends with the program.
 //!
-//! One thread writes, and SQLite's own lock orders it among processes; others read beside it (write-ahead log). All work is done on
-//! these threads, which do nothing else ([`threads`](super::threads)). What was committed survives a killed process; with
-//! [`Sync::Full`] a power loss, too.
+//! One thread writes, and SQLite's own lock orders it among processes; other threads read at the same time
+//! (write-ahead log). All work runs on these threads, which do nothing else (`worker_threads.rs`). A commit
+//! survives a killed process, and with [`Durability::Full`] also a power loss.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -16,38 +16,38 @@ use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior};
 
-use super::Work;
+use super::TransactionFn;
 use super::error::{Result, StoreError};
-use super::schema::{MIGRATIONS, VERSION};
-use super::sql::{Flavour, Row, Sql, Value};
-use super::threads::Threads;
+use super::schema::{MIGRATIONS, SCHEMA_VERSION};
+use super::sql::{Row, Sql, SqlDialect, Value};
+use super::worker_threads::WorkerThreads;
 
-/// How every file begins that may be one of ours.
-const MAGIC: &[u8] = b"SQLite format 3\0";
+/// The first bytes of every SQLite file.
+const FILE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Says that a file is ours: "`LHst`".
-const APPLICATION: i64 = 0x4c48_7374;
+/// The `application_id` that marks a file as ours: "`LHst`".
+const APPLICATION_ID: i64 = 0x4c48_7374;
 
-/// How long to wait for another process before giving up on it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time to wait for another process's lock before giving up. Chosen by hand.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait between two tries, where the database does not wait by itself.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The pause between two tries where SQLite does not wait by itself. Chosen by hand.
+const SETUP_RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// So many threads read.
-const READERS: usize = 4;
+/// The number of threads that read. Chosen by hand.
+const READER_THREADS: usize = 4;
 
-/// What a commit outlives.
+/// The failures that a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sync {
-    /// The process.
+pub enum Durability {
+    /// A commit survives a killed process, but perhaps not a power loss.
     #[default]
     Normal,
-    /// The power, too: each commit waits for the disk.
+    /// A commit also survives a power loss: each one waits for the disk.
     Full,
 }
 
-/// The store in a file or in memory.
+/// A store in a file or in memory.
 #[derive(Clone)]
 pub(super) struct Sqlite {
     inner: Arc<Inner>,
@@ -55,32 +55,33 @@ pub(super) struct Sqlite {
 
 struct Inner {
     /// The one thread that writes.
-    writer: Threads<Desk>,
-    /// The threads that read beside it; none where the store is in memory, which has one connection.
-    readers: Option<Threads<Desk>>,
-    /// The file as it was opened.
+    writer: WorkerThreads<ThreadConnection>,
+    /// The threads that read at the same time; `None` for a database in memory, which has only one
+    /// connection.
+    readers: Option<WorkerThreads<ThreadConnection>>,
+    /// The file as it was when it was opened; `None` for a database in memory.
     file: Option<OpenFile>,
 }
 
-/// A file that is known again by its number on the disk, whatever happens to its name.
+/// A file that is recognized by its device and inode numbers, whatever happens to its name.
 struct OpenFile {
     path: PathBuf,
-    number: Option<(u64, u64)>,
+    file_number: Option<(u64, u64)>,
 }
 
 impl OpenFile {
     fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), number: file_number(path) }
+        Self { path: path.to_owned(), file_number: file_number(path) }
     }
 
-    /// Fails where the file was deleted, or another lies in its place: SQLite would write on into nothing.
-    fn is_there(&self) -> Result<()> {
+    /// Fails if the file was deleted or replaced: SQLite would go on writing to the deleted file.
+    fn check_unmoved(&self) -> Result<()> {
         let now = file_number(&self.path);
-        if now.is_some() && now == self.number {
+        if now.is_some() && now == self.file_number {
             return Ok(());
         }
         Err(StoreError::Unreachable(format!(
-            "{} was deleted or replaced while it was open; put it back, or restart longhaul to begin a new store",
+            "{} was deleted or replaced while it was open; restore it, or restart longhaul to start a new store",
             self.path.display()
         )))
     }
@@ -92,20 +93,20 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// An open file cannot be deleted elsewhere.
+/// Outside Unix an open file cannot be deleted, so its existence is enough.
 #[cfg(not(unix))]
 fn file_number(path: &Path) -> Option<(u64, u64)> {
     path.exists().then_some((0, 0))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum SqliteLocation {
     Memory,
     File(PathBuf),
 }
 
-impl Place {
-    fn shown(&self) -> String {
+impl SqliteLocation {
+    fn label(&self) -> String {
         match self {
             Self::Memory => "the store in memory".to_owned(),
             Self::File(path) => path.display().to_string(),
@@ -114,114 +115,119 @@ impl Place {
 }
 
 impl Inner {
-    fn is_there(&self) -> Result<()> {
-        self.file.as_ref().map_or(Ok(()), OpenFile::is_there)
+    fn check_unmoved(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), OpenFile::check_unmoved)
     }
 }
 
-/// A thread's own connection, and how to get another.
-struct Desk {
-    place: Place,
-    sync: Sync,
+/// The connection of one thread, and the settings to open a new one.
+struct ThreadConnection {
+    location: SqliteLocation,
+    durability: Durability,
     connection: Option<Connection>,
 }
 
-impl Desk {
-    /// The connection, made where there is none, and the place that it leads to.
-    fn connection(&mut self) -> Result<(&mut Connection, &Place)> {
+impl ThreadConnection {
+    /// Returns the connection and its location, and opens the connection if there is none.
+    fn connection(&mut self) -> Result<(&mut Connection, &SqliteLocation)> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect(&self.place, self.sync)?,
+            None => connect(&self.location, self.durability)?,
         };
-        Ok((self.connection.insert(connection), &self.place))
+        Ok((self.connection.insert(connection), &self.location))
     }
 
-    /// Leaves a connection on which a transaction was left open, which takes the transaction back. What is in memory lives in its
-    /// connection, so that it is taken back there.
-    fn mend(&mut self) {
+    /// Rolls back a transaction that a panic left open. For a file it closes the connection, which rolls
+    /// back; a database in memory lives in its connection, so it rolls back there.
+    fn recover(&mut self) {
         let is_open = |connection: &Connection| !connection.is_autocommit();
         if self.connection.as_ref().is_some_and(is_open) {
-            match (&self.place, &self.connection) {
-                (Place::Memory, Some(connection)) => drop(connection.execute_batch("ROLLBACK")),
+            match (&self.location, &self.connection) {
+                (SqliteLocation::Memory, Some(connection)) => drop(connection.execute_batch("ROLLBACK")),
                 _ => self.connection = None,
             }
         }
     }
 }
 
-/// The transaction of one piece of work. One that is dropped before it is committed is taken back, by a panic too.
+/// A transaction. It rolls back if it is dropped before its commit, also by a panic.
 struct Transaction<'c> {
     connection: &'c mut Connection,
-    place: &'c Place,
+    location: &'c SqliteLocation,
 }
 
 impl Sqlite {
-    /// Opens a file, or makes it: readable for its owner alone, in a folder that is made if need be.
-    pub(super) fn file(path: &Path, sync: Sync) -> Result<Self> {
-        make(path)?;
-        Self::open(&Place::File(path.to_owned()), sync)
+    /// Opens a file or creates it, readable only by its owner, and creates its folder if necessary.
+    pub(super) fn open_file(path: &Path, durability: Durability) -> Result<Self> {
+        create_file(path)?;
+        Self::open(&SqliteLocation::File(path.to_owned()), durability)
     }
 
-    pub(super) fn memory() -> Result<Self> {
-        Self::open(&Place::Memory, Sync::Normal)
+    pub(super) fn open_memory() -> Result<Self> {
+        Self::open(&SqliteLocation::Memory, Durability::Normal)
     }
 
-    fn open(place: &Place, sync: Sync) -> Result<Self> {
-        refuse_others(place)?;
-        let mut connection = connect(place, sync)?;
-        migrate(&mut connection, place)?;
-        let desk = |connection| Desk { place: place.clone(), sync, connection };
-        let writer = Threads::start("longhaul-write", vec![desk(Some(connection))], Desk::mend)?;
-        let readers = match &place {
-            Place::Memory => None,
-            Place::File(_) => {
-                let desks = (0..READERS).map(|_| desk(None)).collect();
-                Some(Threads::start("longhaul-read", desks, Desk::mend)?)
+    fn open(location: &SqliteLocation, durability: Durability) -> Result<Self> {
+        refuse_foreign_file(location)?;
+        let mut connection = connect(location, durability)?;
+        migrate(&mut connection, location)?;
+        let thread_connection = |connection| ThreadConnection { location: location.clone(), durability, connection };
+        let writer = WorkerThreads::start(
+            "longhaul-write",
+            vec![thread_connection(Some(connection))],
+            ThreadConnection::recover,
+        )?;
+        let readers = match &location {
+            SqliteLocation::Memory => None,
+            SqliteLocation::File(_) => {
+                let connections = (0..READER_THREADS).map(|_| thread_connection(None)).collect();
+                Some(WorkerThreads::start("longhaul-read", connections, ThreadConnection::recover)?)
             }
         };
-        let file = match &place {
-            Place::Memory => None,
-            Place::File(path) => Some(OpenFile::new(path)),
+        let file = match &location {
+            SqliteLocation::Memory => None,
+            SqliteLocation::File(path) => Some(OpenFile::new(path)),
         };
         Ok(Self { inner: Arc::new(Inner { writer, readers, file }) })
     }
 
-    /// Does work that changes something, all of it or none.
-    pub(super) async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+    /// Runs work that changes something, all of it or nothing.
+    pub(super) async fn write<T: Send + 'static>(&self, work: TransactionFn<T>) -> Result<T> {
         let inner = Arc::clone(&self.inner);
-        self.with_writer(move |connection, place| {
-            inner.is_there()?;
-            transact(connection, place, "BEGIN IMMEDIATE", &work)
+        self.with_writer(move |connection, location| {
+            inner.check_unmoved()?;
+            run_transaction(connection, location, "BEGIN IMMEDIATE", &work)
         })
         .await
     }
 
-    /// Does work that changes nothing, on the state of one moment.
-    pub(super) async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+    /// Runs work that changes nothing, on a snapshot of the database.
+    pub(super) async fn read<T: Send + 'static>(&self, work: TransactionFn<T>) -> Result<T> {
         let Some(readers) = &self.inner.readers else { return self.write(work).await };
         let inner = Arc::clone(&self.inner);
         readers
-            .run(move |desk| {
-                inner.is_there()?;
-                let (connection, place) = desk.connection()?;
-                transact(connection, place, "BEGIN", &work)
+            .run(move |thread_connection| {
+                inner.check_unmoved()?;
+                let (connection, location) = thread_connection.connection()?;
+                run_transaction(connection, location, "BEGIN", &work)
             })
             .await
     }
 
-    /// Gives free pages back, leaves nothing of what was deleted in file or log, and keeps the index small.
+    /// Returns free pages to the file system, erases deleted data from the file and its log, and optimizes
+    /// the index.
     pub(super) async fn vacuum(&self) -> Result<()> {
-        self.with_writer(|connection, place| {
+        self.with_writer(|connection, location| {
             let steps = "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM;";
-            connection.execute_batch(steps).map_err(|e| failed(place, &e))?;
-            // It fails by saying so in a row: while somebody reads, what was deleted stays in the log.
+            connection.execute_batch(steps).map_err(|e| store_error(location, &e))?;
+            // This reports failure in a row: while another process reads, deleted data stays in the log.
             let clear = "PRAGMA wal_checkpoint(TRUNCATE)";
-            let kept: i64 =
-                connection.query_row(clear, [], |row| row.get(0)).map_err(|e| failed(place, &e))?;
-            if kept != 0 {
+            let pages_left: i64 =
+                connection.query_row(clear, [], |row| row.get(0)).map_err(|e| store_error(location, &e))?;
+            if pages_left != 0 {
                 return Err(StoreError::Busy(format!(
-                    "somebody reads {}, so what was deleted is not gone from its log yet; try again",
-                    place.shown()
+                    "another process reads {}, so deleted data is still in its log; try again",
+                    location.label()
                 )));
             }
             Ok(())
@@ -229,11 +235,11 @@ impl Sqlite {
         .await
     }
 
-    /// What is wrong with the file, if anything is.
-    pub(super) async fn faults(&self) -> Result<Vec<String>> {
-        self.with_writer(|connection, place| {
-            let mut transaction = Transaction { connection, place };
-            let rows = ready(transaction.rows("PRAGMA integrity_check", &[]))?;
+    /// Checks the file and its index, and returns one line for each fault.
+    pub(super) async fn check_integrity(&self) -> Result<Vec<String>> {
+        self.with_writer(|connection, location| {
+            let mut transaction = Transaction { connection, location };
+            let rows = poll_once(transaction.rows("PRAGMA integrity_check", &[]))?;
             drop(transaction);
             let index = connection.execute_batch("INSERT INTO terms (terms) VALUES ('integrity-check')");
             let mut faults = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<String>>>()?;
@@ -244,46 +250,44 @@ impl Sqlite {
         .await
     }
 
-    /// How many bytes it takes.
-    pub(super) async fn size(&self) -> Result<u64> {
-        self.with_writer(|connection, place| {
-            let mut transaction = Transaction { connection, place };
+    /// Returns the size of the database in bytes.
+    pub(super) async fn size_bytes(&self) -> Result<u64> {
+        self.with_writer(|connection, location| {
+            let mut transaction = Transaction { connection, location };
             let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
-            let row = ready(transaction.row(pages, &[]))?;
+            let row = poll_once(transaction.row(pages, &[]))?;
             row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
         })
         .await
     }
 
-    /// Does something on the one thread that writes.
+    /// Runs a job on the thread that writes.
     async fn with_writer<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Connection, &Place) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Connection, &SqliteLocation) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.inner
             .writer
-            .run(move |desk| {
-                let (connection, place) = desk.connection()?;
-                work(connection, place)
+            .run(move |thread_connection| {
+                let (connection, location) = thread_connection.connection()?;
+                work(connection, location)
             })
             .await
     }
 }
 
-/// Makes the file before SQLite does, so that it never was readable for others.
-fn make(path: &Path) -> Result<()> {
+/// Creates the file before SQLite does, so that it is never readable by others.
+fn create_file(path: &Path) -> Result<()> {
     let refused = |error: std::io::Error| {
         let shown = path.display();
-        StoreError::Forbidden(format!(
-            "cannot make the store {shown}: {error}; name another place with --store"
-        ))
+        StoreError::Forbidden(format!("cannot create the store {shown}: {error}; choose another location with --store"))
     };
     if path.exists() {
         let shown = path.display();
         return if path.is_file() || path.is_dir() {
             Ok(())
         } else {
-            Err(StoreError::Forbidden(format!("{shown} is no file; name another place with --store")))
+            Err(StoreError::Forbidden(format!("{shown} is not a file; choose another location with --store")))
         };
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
@@ -307,7 +311,7 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// The data folder is the user's own elsewhere.
+/// Outside Unix the data folder is already private to the user.
 #[cfg(not(unix))]
 fn private_file(path: &Path) -> std::io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path).map(drop)
@@ -318,128 +322,140 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Looks whose a file is before anything in it is set, so that what is not ours stays as it is to the byte.
-fn refuse_others(place: &Place) -> Result<()> {
-    let Place::File(path) = place else { return Ok(()) };
+/// Fails if the file is not ours, before anything in it is set, so that a foreign file stays unchanged to the
+/// byte.
+fn refuse_foreign_file(location: &SqliteLocation) -> Result<()> {
+    let SqliteLocation::File(path) = location else { return Ok(()) };
     let mut start = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
-    // SQLite takes a few bytes of anything for an empty database, and writes over them.
-    if read.is_ok() && !start.is_empty() && start != MAGIC {
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_MAGIC.len() as u64).read_to_end(&mut start));
+    // SQLite takes a file with a few bytes of anything for an empty database, and overwrites it.
+    if read.is_ok() && !start.is_empty() && start != FILE_MAGIC {
         return Err(StoreError::Damaged(format!(
-            "{} is no store, and is left as it is; name another place with --store",
-            place.shown()
+            "{} is not a store and was not changed; choose another location with --store",
+            location.label()
         )));
     }
-    let connection = plain(place)?;
-    let ours = connection.busy_timeout(PATIENCE).and_then(|()| Standing::of(&connection));
-    ours.map_err(|e| failed(place, &e))?.refused(place)
+    let connection = open_connection(location)?;
+    let header = connection.busy_timeout(BUSY_TIMEOUT).and_then(|()| DatabaseHeader::read(&connection));
+    header.map_err(|e| store_error(location, &e))?.check_usable(location)
 }
 
-/// A connection on which nothing is set.
-fn plain(place: &Place) -> Result<Connection> {
-    let connection = match place {
-        Place::Memory => Connection::open_in_memory(),
-        Place::File(path) => Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        ),
+/// Opens a connection without changing any settings.
+fn open_connection(location: &SqliteLocation) -> Result<Connection> {
+    let connection = match location {
+        SqliteLocation::Memory => Connection::open_in_memory(),
+        SqliteLocation::File(path) => {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        }
     };
-    connection.map_err(|e| failed(place, &e))
+    connection.map_err(|e| store_error(location, &e))
 }
 
-fn connect(place: &Place, sync: Sync) -> Result<Connection> {
-    let connection = plain(place)?;
-    let synchronous = match sync {
-        Sync::Normal => "NORMAL",
-        Sync::Full => "FULL",
+fn connect(location: &SqliteLocation, durability: Durability) -> Result<Connection> {
+    let connection = open_connection(location)?;
+    let synchronous = match durability {
+        Durability::Normal => "NORMAL",
+        Durability::Full => "FULL",
     };
     let set_up = || {
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
         connection.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4096;"
         ))
     };
-    // Where several make the same file at once, SQLite itself does not wait for who is turning its log on.
+    // If several processes create the same file at once, SQLite itself does not wait for the one that turns
+    // the write-ahead log on.
     let began = Instant::now();
     loop {
-        let done = set_up().map_err(|e| failed(place, &e));
+        let done = set_up().map_err(|e| store_error(location, &e));
         match done {
-            Err(StoreError::Busy(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(StoreError::Busy(_)) if began.elapsed() < BUSY_TIMEOUT => {
+                std::thread::sleep(SETUP_RETRY_PAUSE);
+            }
             done => return done.map(|()| connection),
         }
     }
 }
 
-/// Whose a database is, and how far its tables are.
-struct Standing {
-    application: i64,
-    version: i64,
-    tables: i64,
+/// The facts in a database's header that tell whether it is ours and which version it has.
+struct DatabaseHeader {
+    application_id: i64,
+    schema_version: i64,
+    table_count: i64,
 }
 
-impl Standing {
-    fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let ask = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+impl DatabaseHeader {
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let pragma = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
         let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok(Self { application: ask("application_id")?, version: ask("user_version")?, tables })
+        Ok(Self {
+            application_id: pragma("application_id")?,
+            schema_version: pragma("user_version")?,
+            table_count: tables,
+        })
     }
 
-    /// Why it is to be left alone, if it is.
-    fn refused(&self, place: &Place) -> Result<()> {
-        let (shown, version) = (place.shown(), self.version);
-        if self.application != APPLICATION && self.tables > 0 {
-            return Err(StoreError::Damaged(format!(
-                "{shown} is a database of another program, and is left as it is"
-            )));
+    /// Fails if the database belongs to another program or to a newer version of Longhaul.
+    fn check_usable(&self, location: &SqliteLocation) -> Result<()> {
+        let (shown, version) = (location.label(), self.schema_version);
+        if self.application_id != APPLICATION_ID && self.table_count > 0 {
+            return Err(StoreError::Damaged(format!("{shown} is a database of another program and was not changed")));
         }
-        if version > VERSION {
-            return Err(StoreError::Newer(format!(
-                "{shown} was written by a newer longhaul (its tables are of version {version}, this one knows {VERSION}); update longhaul"
+        if version > SCHEMA_VERSION {
+            return Err(StoreError::TooNew(format!(
+                "{shown} was written by a newer longhaul (schema version {version}; this one supports \
+                 {SCHEMA_VERSION}); update longhaul"
             )));
         }
         Ok(())
     }
 }
 
-/// Brings the tables up to date, one step a transaction: who is killed half-way finds the step undone.
-fn migrate(connection: &mut Connection, place: &Place) -> Result<()> {
+/// Runs the missing migrations, each in a transaction of its own: if the process is killed, the current one
+/// is rolled back.
+fn migrate(connection: &mut Connection, location: &SqliteLocation) -> Result<()> {
     loop {
-        let standing = Standing::of(connection).map_err(|e| failed(place, &e))?;
-        standing.refused(place)?;
-        if standing.version == VERSION {
+        let header = DatabaseHeader::read(connection).map_err(|e| store_error(location, &e))?;
+        header.check_usable(location)?;
+        if header.schema_version == SCHEMA_VERSION {
             return Ok(());
         }
-        step(connection).map_err(|e| failed(place, &e))?;
+        run_next_migration(connection).map_err(|e| store_error(location, &e))?;
     }
 }
 
-fn step(connection: &mut Connection) -> rusqlite::Result<()> {
+fn run_next_migration(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
-    let Standing { version, .. } = Standing::of(&transaction)?;
+    // Another process may have run this migration already.
+    let DatabaseHeader { schema_version: version, .. } = DatabaseHeader::read(&transaction)?;
     if let Some(migration) = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done)) {
         transaction.execute_batch(migration.sqlite)?;
         let version = version + 1;
-        let stamp = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}");
+        let stamp = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}");
         transaction.execute_batch(&stamp)?;
     }
     transaction.commit()
 }
 
-/// Does work between the beginning of a transaction and its end; what fails leaves nothing behind.
-fn transact<T>(connection: &mut Connection, place: &Place, begin: &str, work: &Work<T>) -> Result<T> {
-    let mut transaction = Transaction::begin(connection, place, begin)?;
-    let done = ready(work(&mut transaction))?;
+/// Runs work inside a transaction, and rolls back if it fails.
+fn run_transaction<T>(
+    connection: &mut Connection,
+    location: &SqliteLocation,
+    begin: &str,
+    work: &TransactionFn<T>,
+) -> Result<T> {
+    let mut transaction = Transaction::begin(connection, location, begin)?;
+    let done = poll_once(work(&mut transaction))?;
     transaction.batch("COMMIT")?;
     Ok(done)
 }
 
-/// What work on SQLite gives: it never makes anybody wait for a wake-up.
-fn ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+/// Polls a future once and returns its result. Work on SQLite never waits, so the future is ready at once.
+fn poll_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
-        Poll::Pending => Err(StoreError::Failed("work on the store waited for something else".to_owned())),
+        Poll::Pending => Err(StoreError::Failed("internal error: work on the store was suspended".to_owned())),
     }
 }
 
@@ -455,27 +471,27 @@ impl rusqlite::ToSql for Value {
 }
 
 impl<'c> Transaction<'c> {
-    fn begin(connection: &'c mut Connection, place: &'c Place, begin: &str) -> Result<Self> {
-        let transaction = Self { connection, place };
+    fn begin(connection: &'c mut Connection, location: &'c SqliteLocation, begin: &str) -> Result<Self> {
+        let transaction = Self { connection, location };
         transaction.batch(begin)?;
         Ok(transaction)
     }
 
     fn batch(&self, statements: &str) -> Result<()> {
-        self.connection.execute_batch(statements).map_err(|e| failed(self.place, &e))
+        self.connection.execute_batch(statements).map_err(|e| store_error(self.location, &e))
     }
 
     fn prepare(&self, statement: &str) -> Result<rusqlite::CachedStatement<'_>> {
-        // The same numbers, with the sign that SQLite reads as numbers.
+        // SQLite numbers its parameters `?1`, not `$1`.
         let statement = statement.replace('$', "?");
-        self.connection.prepare_cached(&statement).map_err(|e| failed(self.place, &e))
+        self.connection.prepare_cached(&statement).map_err(|e| store_error(self.location, &e))
     }
 }
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.connection.is_autocommit() {
-            // Where even this fails, closing the connection does the same.
+            // If the rollback fails, closing the connection rolls back too.
             let _ = self.batch("ROLLBACK");
         }
     }
@@ -485,20 +501,20 @@ impl Drop for Transaction<'_> {
 impl Sql for Transaction<'_> {
     async fn rows(&mut self, statement: &str, values: &[Value]) -> Result<Vec<Row>> {
         let mut statement = self.prepare(statement)?;
-        read(&mut statement, values).map_err(|e| failed(self.place, &e))
+        read_rows(&mut statement, values).map_err(|e| store_error(self.location, &e))
     }
 
     async fn run(&mut self, statement: &str, values: &[Value]) -> Result<usize> {
         let mut statement = self.prepare(statement)?;
-        statement.execute(rusqlite::params_from_iter(values)).map_err(|e| failed(self.place, &e))
+        statement.execute(rusqlite::params_from_iter(values)).map_err(|e| store_error(self.location, &e))
     }
 
-    fn flavour(&self) -> &'static Flavour {
-        &FLAVOUR
+    fn dialect(&self) -> &'static SqlDialect {
+        &SQLITE_DIALECT
     }
 }
 
-fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
+fn read_rows(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
     let columns = statement.column_count();
     let mut rows = statement.query(rusqlite::params_from_iter(values))?;
     let mut read = Vec::new();
@@ -508,7 +524,8 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(number) => Value::Int(number),
                 ValueRef::Real(number) => Value::Int(number as i64),
-                // Only what was damaged is no UTF-8, and a body with signs in the place of words would be another body.
+                // Only damaged text is not UTF-8. Replacing its invalid bytes would silently change a
+                // message.
                 ValueRef::Text(text) => Value::Text(std::str::from_utf8(text)?.to_owned()),
                 ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
             })
@@ -518,22 +535,22 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
     Ok(read)
 }
 
-const FLAVOUR: Flavour = Flavour {
+const SQLITE_DIALECT: SqlDialect = SqlDialect {
     for_update: "",
-    lock: None,
-    share: None,
-    enter_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
-    leave_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
-    having_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
-    term: |term| format!("\"{}\"", term.replace('"', "\"\"")),
+    exclusive_lock: None,
+    shared_lock: None,
+    insert_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
+    delete_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
+    find_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
+    quote_term: |term| format!("\"{}\"", term.replace('"', "\"\"")),
 };
 
-/// What a failure of SQLite means for the caller, in one line.
-fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
-    let shown = place.shown();
+/// Converts an error of SQLite to an error for the caller, in one line.
+fn store_error(location: &SqliteLocation, error: &rusqlite::Error) -> StoreError {
+    let shown = location.label();
     if let rusqlite::Error::Utf8Error(..) = error {
         return StoreError::Damaged(format!(
-            "{shown} is damaged ({error}); restore a copy, or name another place with --store"
+            "{shown} is damaged ({error}); restore a copy, or choose another location with --store"
         ));
     }
     let Some(code) = error.sqlite_error_code() else {
@@ -542,25 +559,26 @@ fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
     match code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
             StoreError::Busy(format!(
-                "{shown} is locked by another process, or lies on a file system without locks; try again, or name another place with --store"
+                "{shown} is locked by another process, or is on a file system without locks; try again, or choose \
+                 another location with --store"
             ))
         }
         ErrorCode::DiskFull => StoreError::Full(format!(
-            "there is no room for {shown}; make some, or name another place with --store"
+            "no space is left for {shown}; free some, or choose another location with --store"
         )),
         ErrorCode::ReadOnly
         | ErrorCode::CannotOpen
         | ErrorCode::PermissionDenied
         | ErrorCode::AuthorizationForStatementDenied => StoreError::Forbidden(format!(
-            "{shown} cannot be opened for writing; mend its permissions, or name another place with --store"
+            "{shown} cannot be opened for writing; correct its permissions, or choose another location with --store"
         )),
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(format!(
-            "{shown} is damaged or no store ({error}); restore a copy, or name another place with --store"
+            "{shown} is damaged or not a store ({error}); restore a copy, or choose another location with --store"
         )),
-        // A limit on the size of files is told as a failed write.
-        ErrorCode::SystemIoFailure => StoreError::Full(format!(
-            "{shown} cannot be read or written ({error}); is the disk full or broken?"
-        )),
+        // A write beyond a file size limit fails with this code.
+        ErrorCode::SystemIoFailure => {
+            StoreError::Full(format!("{shown} cannot be read or written ({error}); is the disk full or broken?"))
+        }
         _ => StoreError::Failed(format!("{shown}: {error}")),
     }
 }

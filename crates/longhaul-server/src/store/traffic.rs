@@ -1,158 +1,161 @@
-//! What passed through the gateway: one row a request, with what was done to it, what the provider counted, and what it cost.
+//! The traffic of the gateway: one row for each request, with what Longhaul did to it, the provider's usage,
+//! and its cost.
 //!
-//! It is told to people and decides nothing. A client can write anything where its model's name stands, and an explanation may quote
-//! a body: both are kept without secrets, on one line, and of a bounded length. It goes with its session.
+//! The rows are for people; no decision depends on them. A client can send any text as a model's name, and an
+//! explanation may quote a request, so both are stored without secrets, on one line and with a limited
+//! length. The rows are deleted with their session.
 
 use std::fmt;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::{Dollars, Usage};
-use longhaul_engine::redact::{Content, Redactor, Rules};
+use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
 
 use super::error::Result;
 use super::session::SessionId;
 use super::sql::{Row, Sql, Value};
 use super::tenant::Tenant;
-use super::{Store, work};
-use crate::agents::Moment;
+use super::{Store, in_transaction};
+use longhaul_engine::Timestamp;
 
-/// The most characters that are kept of a model's name,
-const LONGEST_NAME: usize = 200;
+/// The characters of a model's name that are stored at most. Chosen by hand.
+const MAX_MODEL_NAME_CHARS: usize = 200;
 
-/// and of what is said about a request.
-const LONGEST_WORDS: usize = 500;
+/// The characters of an explanation that are stored at most. Chosen by hand.
+const MAX_EXPLANATION_CHARS: usize = 500;
 
-/// How many parts a dollar is kept in.
-const PARTS: f64 = 1e9;
+/// The nanodollars of a dollar: the database stores costs as whole nanodollars.
+const NANODOLLARS_PER_DOLLAR: f64 = 1e9;
 
-/// More dollars than any request costs, so that sums stay numbers that both databases can hold.
-const MOST_DOLLARS: f64 = 1e6;
+/// The dollars of one request that are stored at most. No request costs as much; the limit keeps sums within
+/// 64 bits.
+const MAX_DOLLARS: f64 = 1e6;
 
-/// What stands before the reason of a bypass.
-const BYPASSED: &str = "bypassed:";
+/// The prefix before the reason of a bypass.
+const BYPASSED_PREFIX: &str = "bypassed:";
 
-/// What was done to a request.
+/// The action that Longhaul took on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Nothing was decided about it.
-    None,
-    /// What was decided before was done again.
+pub enum TrafficAction {
+    /// No decision applied, so the request was not compacted.
+    Unchanged,
+    /// The recorded decisions of an earlier compaction were replayed.
     Replayed,
-    /// It was compacted anew.
+    /// The request was newly compacted.
     Compacted,
-    /// It went through as it came, for this reason.
+    /// The request was passed through unchanged, for this reason.
     Bypassed(String),
 }
 
-/// As a response header has it.
-impl fmt::Display for Action {
+/// Formats the action as the response header `x-longhaul-action` has it.
+impl fmt::Display for TrafficAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("none"),
+            Self::Unchanged => f.write_str("none"),
             Self::Replayed => f.write_str("replayed"),
             Self::Compacted => f.write_str("compacted"),
-            Self::Bypassed(reason) => write!(f, "{BYPASSED}{reason}"),
+            Self::Bypassed(reason) => write!(f, "{BYPASSED_PREFIX}{reason}"),
         }
     }
 }
 
-impl Action {
-    /// Of what was kept; a word that is not known is one that a bypass gave.
-    fn of(word: &str) -> Self {
+impl TrafficAction {
+    /// Parses a stored action. An unknown word is the reason of a bypass.
+    fn parse(word: &str) -> Self {
         match word {
-            "none" => Self::None,
+            "none" => Self::Unchanged,
             "replayed" => Self::Replayed,
             "compacted" => Self::Compacted,
-            other => Self::Bypassed(other.strip_prefix(BYPASSED).unwrap_or(other).to_owned()),
+            other => Self::Bypassed(other.strip_prefix(BYPASSED_PREFIX).unwrap_or(other).to_owned()),
         }
     }
 }
 
-/// One request that went through.
+/// One request that went through the gateway.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Traffic {
-    /// When.
-    pub at: Moment,
-    /// The model that it named.
+pub struct TrafficRecord {
+    /// The time when it arrived.
+    pub at: Timestamp,
+    /// The model that the request named.
     pub model: Option<String>,
-    /// What was done to it.
-    pub action: Action,
-    /// Its tokens as it came,
-    pub before: Tokens,
-    /// and as it went on, by our count.
-    pub after: Tokens,
-    /// What the provider counted.
+    /// The action that Longhaul took.
+    pub action: TrafficAction,
+    /// The tokens as the client sent it, by our count.
+    pub tokens_before: Tokens,
+    /// The tokens as it was forwarded, by our count.
+    pub tokens_after: Tokens,
+    /// The usage that the provider reported.
     pub usage: Usage,
-    /// Why the provider's cache did not have what it could have had.
-    pub broke: Option<String>,
-    /// How much longer it took for having gone through us,
-    pub added: Duration,
-    /// of how long it took in all.
-    pub took: Duration,
-    /// What it cost,
+    /// The reason why the provider's cache missed the prefix of the request before, or was expected to.
+    pub cache_miss_reason: Option<String>,
+    /// The time that the gateway added.
+    pub added_time: Duration,
+    /// The time that the request took in total.
+    pub total_time: Duration,
+    /// The cost in dollars, if the price is known.
     pub usd: Option<Dollars>,
-    /// and what it would have cost as it came.
-    pub usd_without: Option<Dollars>,
+    /// The estimated cost in dollars without Longhaul.
+    pub usd_without_longhaul: Option<Dollars>,
 }
 
-/// The sums over several requests. What is nothing was said of none of them.
+/// The totals of several requests. A field is `None` if no request has a value for it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Totals {
-    /// How many they are.
+pub struct TrafficTotals {
+    /// The number of requests.
     pub requests: usize,
-    /// How many of them were compacted anew,
+    /// The number of requests that were newly compacted.
     pub compacted: usize,
-    /// and how many went through as they came, though more was meant to be done.
+    /// The number of requests that were passed through unchanged although they should have been processed.
     pub bypassed: usize,
-    /// Their tokens as they came,
-    pub before: Tokens,
-    /// and as they went on.
-    pub after: Tokens,
-    /// What the provider counted.
+    /// The tokens as the clients sent them, by our count.
+    pub tokens_before: Tokens,
+    /// The tokens as they were forwarded, by our count.
+    pub tokens_after: Tokens,
+    /// The usage that the provider reported.
     pub usage: Usage,
-    /// The prompts of which the provider said how much of them was in its cache.
-    pub cacheable: Option<Tokens>,
-    /// How much longer they took for having gone through us.
-    pub added: Duration,
-    /// What they cost.
+    /// The input tokens of those requests for which the provider reported cache reads.
+    pub cacheable_tokens: Option<Tokens>,
+    /// The time that the gateway added.
+    pub added_time: Duration,
+    /// The cost in dollars.
     pub usd: Option<Dollars>,
-    /// How much more they would have cost as they came, over those of which both are known; less than nothing is a loss.
-    pub saved: Option<Dollars>,
+    /// The dollars saved, for those requests for which both costs are known; a negative number is a loss.
+    pub usd_saved: Option<Dollars>,
 }
 
-impl Totals {
-    /// What share of the prompts was read from the provider's cache.
+impl TrafficTotals {
+    /// Returns the share of the input tokens that was read from the provider's cache, from 0 to 1.
     #[must_use]
-    pub fn read_share(&self) -> Option<f64> {
-        let prompts = self.cacheable.filter(|prompts| prompts.number() > 0)?;
+    pub fn cache_read_share(&self) -> Option<f64> {
+        let prompts = self.cacheable_tokens.filter(|prompts| prompts.number() > 0)?;
         Some(self.usage.read?.number() as f64 / prompts.number() as f64)
     }
 }
 
-fn parts(dollars: Option<Dollars>) -> Value {
-    let kept = |Dollars(amount): Dollars| {
-        amount.is_finite().then(|| (amount.clamp(-MOST_DOLLARS, MOST_DOLLARS) * PARTS).round() as i64)
+fn dollars_to_value(dollars: Option<Dollars>) -> Value {
+    let to_nanodollars = |Dollars(amount): Dollars| {
+        amount.is_finite().then(|| (amount.clamp(-MAX_DOLLARS, MAX_DOLLARS) * NANODOLLARS_PER_DOLLAR).round() as i64)
     };
-    dollars.and_then(kept).into()
+    dollars.and_then(to_nanodollars).into()
 }
 
-pub(super) fn dollars(row: &Row, column: usize) -> Result<Option<Dollars>> {
-    Ok(row.maybe_int(column)?.map(|parts| Dollars(parts as f64 / PARTS)))
+pub(super) fn dollars_at(row: &Row, column: usize) -> Result<Option<Dollars>> {
+    Ok(row.maybe_int(column)?.map(|parts| Dollars(parts as f64 / NANODOLLARS_PER_DOLLAR)))
 }
 
-fn micros(duration: Duration) -> Value {
-    // Longer than an hour is as good as an hour and a half: nobody waits for it, and sums stay small.
-    let most = Duration::from_mins(90);
-    i64::try_from(duration.min(most).as_micros()).unwrap_or(i64::MAX).into()
+fn duration_to_value(duration: Duration) -> Value {
+    // Longer durations are stored as 90 minutes: nobody waits that long, and sums stay small.
+    let max_duration = Duration::from_mins(90);
+    i64::try_from(duration.min(max_duration).as_micros()).unwrap_or(i64::MAX).into()
 }
 
-pub(super) fn duration(row: &Row, column: usize) -> Result<Duration> {
+pub(super) fn duration_at(row: &Row, column: usize) -> Result<Duration> {
     Ok(Duration::from_micros(row.int(column)?.max(0).unsigned_abs()))
 }
 
-/// Of a row that has what the provider counted from a column on.
-fn usage(row: &Row, column: usize) -> Result<Usage> {
+/// Reads the provider's usage from a row, starting at a column.
+fn usage_at(row: &Row, column: usize) -> Result<Usage> {
     Ok(Usage {
         input: row.maybe_tokens(column)?,
         read: row.maybe_tokens(column + 1)?,
@@ -162,42 +165,47 @@ fn usage(row: &Row, column: usize) -> Result<Usage> {
     })
 }
 
-impl Traffic {
-    pub(super) fn of(row: &Row) -> Result<Self> {
+impl TrafficRecord {
+    pub(super) fn from_row(row: &Row) -> Result<Self> {
         Ok(Self {
-            at: Moment(row.int(0)?),
+            at: Timestamp(row.int(0)?),
             model: row.maybe_text(1)?,
-            action: Action::of(&row.text(2)?),
-            before: row.tokens(3)?,
-            after: row.tokens(4)?,
-            usage: usage(row, 5)?,
-            broke: row.maybe_text(10)?,
-            added: duration(row, 11)?,
-            took: duration(row, 12)?,
-            usd: dollars(row, 13)?,
-            usd_without: dollars(row, 14)?,
+            action: TrafficAction::parse(&row.text(2)?),
+            tokens_before: row.tokens(3)?,
+            tokens_after: row.tokens(4)?,
+            usage: usage_at(row, 5)?,
+            cache_miss_reason: row.maybe_text(10)?,
+            added_time: duration_at(row, 11)?,
+            total_time: duration_at(row, 12)?,
+            usd: dollars_at(row, 13)?,
+            usd_without_longhaul: dollars_at(row, 14)?,
         })
     }
 
-    /// The same without secrets, in bounded room.
+    /// Returns the record without secrets, with texts of limited length.
     fn redacted(&self, tenant: &Tenant) -> Self {
-        let mut redactor = Redactor::keyed(Rules::default(), tenant.shared_key());
-        let mut clean = |text: &str, most: usize| {
-            redactor.redact(text, Content::Text).text.on_one_line(most).as_str().to_owned()
+        let mut redactor = Redactor::keyed(Rules::default(), tenant.shared_redaction_key());
+        let mut clean = |text: &str, max_chars: usize| {
+            redactor.redact(text, RedactionMode::Text).text.one_line(max_chars).as_str().to_owned()
         };
         let action = match &self.action {
-            Action::Bypassed(reason) => Action::Bypassed(clean(reason, LONGEST_WORDS)),
+            TrafficAction::Bypassed(reason) => TrafficAction::Bypassed(clean(reason, MAX_EXPLANATION_CHARS)),
             other => other.clone(),
         };
-        let model = self.model.as_deref().map(|name| clean(name, LONGEST_NAME));
-        let broke = self.broke.as_deref().map(|words| clean(words, LONGEST_WORDS));
-        Self { model, action, broke, ..self.clone() }
+        let model = self.model.as_deref().map(|name| clean(name, MAX_MODEL_NAME_CHARS));
+        let cache_miss_reason = self.cache_miss_reason.as_deref().map(|text| clean(text, MAX_EXPLANATION_CHARS));
+        Self { model, action, cache_miss_reason, ..self.clone() }
     }
 }
 
-/// Nothing is kept of a session that is gone.
-async fn note(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId, traffic: &Traffic) -> Result<bool> {
-    let note = "INSERT INTO traffic (session, tenant, at, model, action, tokens_before, tokens_after, input, cache_read, \
+/// Inserts a record, and returns false without inserting if the session was deleted.
+async fn insert_record(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: SessionId,
+    traffic: &TrafficRecord,
+) -> Result<bool> {
+    let insert = "INSERT INTO traffic (session, tenant, at, model, action, tokens_before, tokens_after, input, cache_read, \
                 cache_written, cache_written_1h, output, broke, added, took, usd, usd_without) \
                 SELECT id, tenant, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17 \
                 FROM sessions WHERE id = $1 AND tenant = $2 AND state <> 'deleted'";
@@ -208,37 +216,37 @@ async fn note(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId, traffic: &
         traffic.at.0.into(),
         traffic.model.clone().into(),
         traffic.action.to_string().into(),
-        traffic.before.into(),
-        traffic.after.into(),
+        traffic.tokens_before.into(),
+        traffic.tokens_after.into(),
         input.into(),
         read.into(),
         written.into(),
         written_1h.into(),
         output.into(),
-        traffic.broke.clone().into(),
-        micros(traffic.added),
-        micros(traffic.took),
-        parts(traffic.usd),
-        parts(traffic.usd_without),
+        traffic.cache_miss_reason.clone().into(),
+        duration_to_value(traffic.added_time),
+        duration_to_value(traffic.total_time),
+        dollars_to_value(traffic.usd),
+        dollars_to_value(traffic.usd_without_longhaul),
     ];
-    Ok(sql.run(note, &values).await? > 0)
+    Ok(sql.run(insert, &values).await? > 0)
 }
 
-/// What [`Traffic::of`] reads, in its order.
-pub(super) const TRAFFIC: &str = "at, model, action, tokens_before, tokens_after, input, cache_read, cache_written, cache_written_1h, \
+/// The columns that [`TrafficRecord::from_row`] reads, in its order.
+pub(super) const TRAFFIC_COLUMNS: &str = "at, model, action, tokens_before, tokens_after, input, cache_read, cache_written, cache_written_1h, \
                                   output, broke, added, took, usd, usd_without";
 
-async fn noted(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId) -> Result<Vec<Traffic>> {
-    let list = format!("SELECT {TRAFFIC} FROM traffic WHERE tenant = $1 AND session = $2 ORDER BY id");
+async fn list_records(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId) -> Result<Vec<TrafficRecord>> {
+    let list = format!("SELECT {TRAFFIC_COLUMNS} FROM traffic WHERE tenant = $1 AND session = $2 ORDER BY id");
     let rows = sql.rows(&list, &[tenant.id.into(), session.0.into()]).await?;
-    rows.iter().map(Traffic::of).collect()
+    rows.iter().map(TrafficRecord::from_row).collect()
 }
 
-/// What [`Totals::of`] reads, in its order.
-pub(super) fn sums() -> String {
-    // PostgreSQL adds whole numbers up to something that is none.
+/// Returns the columns that [`TrafficTotals::from_row`] reads, in its order.
+pub(super) fn totals_columns() -> String {
+    // PostgreSQL's sum of integers is not an integer.
     let sum = |what: &str| format!("CAST(sum({what}) AS BIGINT)");
-    let sums = [
+    let columns = [
         "CASE action WHEN 'compacted' THEN 1 ELSE 0 END",
         "CASE WHEN action LIKE 'bypassed:%' THEN 1 ELSE 0 END",
         "tokens_before",
@@ -253,12 +261,12 @@ pub(super) fn sums() -> String {
         "usd",
         "usd_without - usd",
     ];
-    format!("count(*), {}", sums.map(sum).join(", "))
+    format!("count(*), {}", columns.map(sum).join(", "))
 }
 
-impl Totals {
-    /// Of a row of [`sums`] alone, or with more behind them.
-    pub(super) fn of(row: &Row) -> Result<Self> {
+impl TrafficTotals {
+    /// Reads the totals from a row that starts with [`totals_columns`].
+    pub(super) fn from_row(row: &Row) -> Result<Self> {
         if row.int(0)? == 0 {
             return Ok(Self::default());
         }
@@ -266,50 +274,51 @@ impl Totals {
             requests: row.count(0)?,
             compacted: row.count(1)?,
             bypassed: row.count(2)?,
-            before: row.tokens(3)?,
-            after: row.tokens(4)?,
-            usage: usage(row, 5)?,
-            cacheable: row.maybe_tokens(10)?,
-            added: duration(row, 11)?,
-            usd: dollars(row, 12)?,
-            saved: dollars(row, 13)?,
+            tokens_before: row.tokens(3)?,
+            tokens_after: row.tokens(4)?,
+            usage: usage_at(row, 5)?,
+            cacheable_tokens: row.maybe_tokens(10)?,
+            added_time: duration_at(row, 11)?,
+            usd: dollars_at(row, 12)?,
+            usd_saved: dollars_at(row, 13)?,
         })
     }
 }
 
-/// Over one session of a tenant's, or over all.
-async fn totals(sql: &mut dyn Sql, tenant: &Tenant, session: Option<SessionId>) -> Result<Totals> {
-    let which = if session.is_some() { " AND session = $2" } else { "" };
-    let ask = format!("SELECT {} FROM traffic WHERE tenant = $1{which}", sums());
+/// Reads the totals of one session, or of all sessions of the tenant.
+async fn read_totals(sql: &mut dyn Sql, tenant: &Tenant, session: Option<SessionId>) -> Result<TrafficTotals> {
+    let condition = if session.is_some() { " AND session = $2" } else { "" };
+    let select = format!("SELECT {} FROM traffic WHERE tenant = $1{condition}", totals_columns());
     let mut values = vec![tenant.id.into()];
     values.extend(session.map(|session| Value::from(session.0)));
-    sql.row(&ask, &values).await?.map_or_else(|| Ok(Totals::default()), |row| Totals::of(&row))
+    sql.row(&select, &values).await?.map_or_else(|| Ok(TrafficTotals::default()), |row| TrafficTotals::from_row(&row))
 }
 
 impl Store {
-    /// Notes a request that went through; false if its session is gone.
-    pub async fn note_traffic(&self, tenant: &Tenant, session: SessionId, traffic: &Traffic) -> Result<bool> {
-        let with = (tenant.clone(), session, traffic.redacted(tenant));
-        self.write(work(with, |sql, (tenant, session, traffic)| {
-            Box::pin(note(sql, tenant, *session, traffic))
+    /// Records a request, and returns false if its session was deleted.
+    pub async fn record_traffic(&self, tenant: &Tenant, session: SessionId, traffic: &TrafficRecord) -> Result<bool> {
+        let arguments = (tenant.clone(), session, traffic.redacted(tenant));
+        self.write(in_transaction(arguments, |sql, (tenant, session, traffic)| {
+            Box::pin(insert_record(sql, tenant, *session, traffic))
         }))
         .await
     }
 
-    /// What went through of a session, in order.
-    pub async fn traffic(&self, tenant: &Tenant, session: SessionId) -> Result<Vec<Traffic>> {
+    /// Lists the requests of a session, in order.
+    pub async fn traffic(&self, tenant: &Tenant, session: SessionId) -> Result<Vec<TrafficRecord>> {
         let with = (tenant.clone(), session);
-        self.read(work(with, |sql, (tenant, session)| Box::pin(noted(sql, tenant, *session)))).await
+        self.read(in_transaction(with, |sql, (tenant, session)| Box::pin(list_records(sql, tenant, *session)))).await
     }
 
-    /// The sums over a session.
-    pub async fn session_totals(&self, tenant: &Tenant, session: SessionId) -> Result<Totals> {
+    /// Reads the totals of a session.
+    pub async fn session_totals(&self, tenant: &Tenant, session: SessionId) -> Result<TrafficTotals> {
         let with = (tenant.clone(), session);
-        self.read(work(with, |sql, (tenant, session)| Box::pin(totals(sql, tenant, Some(*session))))).await
+        self.read(in_transaction(with, |sql, (tenant, session)| Box::pin(read_totals(sql, tenant, Some(*session)))))
+            .await
     }
 
-    /// The sums over all sessions of a tenant.
-    pub async fn tenant_totals(&self, tenant: &Tenant) -> Result<Totals> {
-        self.read(work(tenant.clone(), |sql, tenant| Box::pin(totals(sql, tenant, None)))).await
+    /// Reads the totals of all sessions of a tenant.
+    pub async fn tenant_totals(&self, tenant: &Tenant) -> Result<TrafficTotals> {
+        self.read(in_transaction(tenant.clone(), |sql, tenant| Box::pin(read_totals(sql, tenant, None)))).await
     }
 }

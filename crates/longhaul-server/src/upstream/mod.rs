@@ -1,51 +1,56 @@
-//! The upstream: who answers questions, in any of the three dialects, streaming or not.
+//! The client for model providers, in any of the three API formats, streaming or not.
 //!
 //! ```text
-//! Question ──ask──▶ body ──send──▶ status, head, pieces ──collect──▶ Reply
-//!                     ▲    │                               │
-//!                     └─wait, if nothing came yet          └──judge──▶ Trouble ──reaction──▶ compress, wait, another, give up
+//! SummaryRequest ──prompt_request_body──▶ body ──send──▶ status, headers, body stream ──ReplyReader──▶ ModelReply
+//!                                          ▲    │                             │
+//!                                          └─retry after a delay, if no byte of a reply arrived yet
+//!                                                                             └──classify_error──▶ UpstreamError
 //! ```
 //!
-//! - [`Provider`] is a row of `providers.toml`; [`Upstream`] is one with an address and a [`Key`], which is never printed.
-//! - [`Models`] is all that a session needs to know: a [`Question`] gets a [`Reply`] or a [`Trouble`]. [`Client`] is who asks over
-//!   HTTP. Its [`Client::send`] hands over what comes as it comes, for a gateway.
-//! - `wordings.toml` tells what an error means by its words, `delays.toml` how long it asks to wait. Both are tried for everybody,
-//!   since routers hand the words of others through.
-//! - [`Reading`] has one file a dialect, and takes an answer in pieces of any size. Only an answer that was told to have ended is one.
+//! - [`Provider`] is a row of `providers.toml`; [`Upstream`] is a provider with an address and an [`ApiKey`],
+//!   which is never printed.
+//! - [`ModelClient`] is all that a session needs: a [`SummaryRequest`] gets a [`ModelReply`] or an
+//!   [`UpstreamError`]. [`Client`] implements it over HTTP. For the gateway, [`Client::forward`] returns the
+//!   reply as a stream.
+//! - `wordings.toml` recognizes errors by their words, `delays.toml` how long they ask to wait. All rows are
+//!   tried for all providers, because routers pass on the errors of others.
+//! - [`ReplyReader`] has one file for each API format, and accepts a reply in pieces of any size. Only a
+//!   reply with an explicit end counts as complete.
 //!
-//! What must hold: no key in anything that is printed, or sent to another host; no second try once anything of an answer came; no
-//! wait beyond the caller's [`Patience`]. Time is the runtime's, chance is passed in, and dates are taken against the answer's own.
+//! Invariants: no key is printed, or sent to another host; nothing is retried after a part of a reply
+//! arrived; nothing waits longer than the caller's [`Timeouts`]. Waiting uses the runtime's clock, the caller
+//! passes random numbers in, and dates are compared with the reply's own `Date` header.
 
-mod address;
-mod ask;
+mod api_key;
 mod client;
-mod delay;
-mod events;
-mod key;
-mod patience;
+mod endpoint;
+mod error;
+mod error_body;
+mod error_wording;
+mod prompt_request;
 mod provider;
-mod question;
-mod reading;
-mod said;
-mod trouble;
-mod wire;
-mod wording;
+mod reply_reader;
+mod response;
+mod retry_delay;
+mod sse;
+mod summary_request;
+mod timeouts;
 
-pub use address::Upstream;
-pub use ask::ask;
-pub use client::{Call, Client, Letter, Network, Proxies};
-pub(crate) use events::Events;
-pub use key::Key;
-pub use patience::{Patience, Retries};
-pub use provider::{Feature, Provider};
-pub use question::{Asked, Finish, Question, Reply, Small, Streaming};
-pub use reading::{Progress, Reading, SoFar};
-pub use trouble::{Reaction, Stage, Trouble};
-pub use wire::{Pieces, Response};
+pub use api_key::ApiKey;
+pub use client::{ApiRequest, Client, ClientOptions, OutboundRequest, ProxyMode};
+pub use endpoint::Upstream;
+pub use error::{RecommendedAction, TimeoutStage, UpstreamError};
+pub use prompt_request::prompt_request_body;
+pub use provider::{NativeFeature, Provider};
+pub use reply_reader::{PartialUsage, Progress, ReplyReader};
+pub use response::{BodyStream, Response};
+pub(crate) use sse::{SseDecoder, SseEvent};
+pub use summary_request::{FinishReason, ModelReply, PromptRequest, Streaming, SummaryRequest, SummaryRequestBody};
+pub use timeouts::{RetryPolicy, Timeouts};
 
-/// Those who can be asked. The client is one; a test brings a script, and needs no socket for it.
+/// A client that can ask models. [`Client`] is the real one; tests use scripted replies, and need no socket.
 #[async_trait::async_trait]
-pub trait Models: Send + Sync {
-    /// The answer to one question. It takes no longer than the question's patience.
-    async fn answer(&self, question: Question) -> Result<Reply, Trouble>;
+pub trait ModelClient: Send + Sync {
+    /// Sends one request and returns the reply, within the request's timeouts.
+    async fn ask(&self, question: SummaryRequest) -> Result<ModelReply, UpstreamError>;
 }

@@ -1,53 +1,53 @@
-//! Who can be asked: the rows of `providers.toml`.
+//! The providers: the rows of `providers.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use longhaul_engine::{Dialect, table};
+use longhaul_engine::{ApiFormat, table};
 use serde::{Deserialize, Serialize};
 
 /// A row of `providers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
     name: &'static str,
-    row: &'static Row,
+    row: &'static ProviderRow,
 }
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct ProviderRow {
     base_url: Option<String>,
-    dialect: Dialect,
-    paths: BTreeMap<Dialect, String>,
+    dialect: ApiFormat,
+    paths: BTreeMap<ApiFormat, String>,
     key_env: Option<String>,
     key_header: KeyHeader,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
-    limit: Limit,
+    limit: OutputLimitField,
     #[serde(default)]
     stream_usage: StreamUsage,
     #[serde(default)]
-    native: Vec<Feature>,
+    native: Vec<NativeFeature>,
     #[serde(rename = "source")]
     _source: String,
 }
 
-/// What one provider has, and others lack: the gateway serves it in their place.
+/// A feature that one provider has and others lack. The gateway serves it in their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Feature {
-    /// `POST /v1/responses/compact`, and the items that it hands out.
+pub enum NativeFeature {
+    /// `POST /v1/responses/compact`, and the items that it returns.
     ResponsesCompact,
-    /// `context_management` of a Messages request, and the blocks that it hands out.
+    /// `context_management` of a Messages request, and the blocks that it returns.
     ContextManagement,
 }
 
-impl Feature {
-    /// Every one.
+impl NativeFeature {
+    /// All features.
     pub const ALL: [Self; 2] = [Self::ResponsesCompact, Self::ContextManagement];
 
-    /// What the configuration calls it.
+    /// Returns the feature's name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,17 +56,17 @@ impl Feature {
         }
     }
 
-    /// The dialect that it belongs to.
+    /// Returns the API format that the feature belongs to.
     #[must_use]
-    pub fn dialect(self) -> Dialect {
+    pub fn api_format(self) -> ApiFormat {
         match self {
-            Self::ResponsesCompact => Dialect::Responses,
-            Self::ContextManagement => Dialect::Messages,
+            Self::ResponsesCompact => ApiFormat::Responses,
+            Self::ContextManagement => ApiFormat::Messages,
         }
     }
 }
 
-/// The header that carries the key, and what stands before it there.
+/// The header that carries the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum KeyHeader {
@@ -75,28 +75,28 @@ pub(super) enum KeyHeader {
     Bearer,
 }
 
-/// What a Chat body calls the most that a model may write.
+/// The name of the field in a Chat body that limits the output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Limit {
+pub(super) enum OutputLimitField {
     #[default]
     MaxTokens,
     MaxCompletionTokens,
 }
 
-/// How the usage gets into a Chat stream.
+/// Whether the usage in a Chat stream must be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StreamUsage {
-    /// It has to be asked for.
+    /// The request must ask for it.
     #[default]
-    Asked,
-    /// It comes by itself, and to ask for it may be refused.
-    Unasked,
+    OnRequest,
+    /// The provider always sends it, and may refuse a request that asks for it.
+    Always,
 }
 
 impl KeyHeader {
-    pub(super) fn parts(self) -> (&'static str, &'static str) {
+    pub(super) fn name_and_prefix(self) -> (&'static str, &'static str) {
         match self {
             Self::XApiKey => ("x-api-key", ""),
             Self::ApiKey => ("api-key", ""),
@@ -105,8 +105,8 @@ impl KeyHeader {
     }
 }
 
-impl Limit {
-    pub(super) fn field(self) -> &'static str {
+impl OutputLimitField {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::MaxTokens => "max_tokens",
             Self::MaxCompletionTokens => "max_completion_tokens",
@@ -115,55 +115,55 @@ impl Limit {
 }
 
 impl Provider {
-    /// The provider of that name, if there is a row for it.
+    /// Finds the provider with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         TABLE.get_key_value(name).map(|(name, row)| Self { name, row })
     }
 
-    /// Every provider there is a row for, by name.
+    /// Returns all providers, sorted by name.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(name, row)| Self { name, row })
     }
 
-    /// The name of the row.
+    /// Returns the name of the row.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Where it is, unless that has to be told.
+    /// Returns the provider's address; `None` if the user must configure it.
     #[must_use]
     pub fn base_url(self) -> Option<&'static str> {
         self.row.base_url.as_deref()
     }
 
-    /// What it is asked in when the choice is ours.
+    /// Returns the API format for our own requests.
     #[must_use]
-    pub fn dialect(self) -> Dialect {
+    pub fn default_api_format(self) -> ApiFormat {
         self.row.dialect
     }
 
-    /// Whether it takes bodies of this dialect.
+    /// Whether the provider accepts requests in this API format.
     #[must_use]
-    pub fn speaks(self, dialect: Dialect) -> bool {
-        self.row.paths.contains_key(&dialect)
+    pub fn supports(self, api_format: ApiFormat) -> bool {
+        self.row.paths.contains_key(&api_format)
     }
 
-    /// The environment variable that the key is usually in; none, where no key is needed.
+    /// Returns the environment variable that usually has the key; `None` if no key is needed.
     #[must_use]
     pub fn key_env(self) -> Option<&'static str> {
         self.row.key_env.as_deref()
     }
 
-    /// What it has at its own address that others lack.
+    /// Returns the features that the provider has at its own address.
     #[must_use]
-    pub fn native(self) -> &'static [Feature] {
+    pub fn native_features(self) -> &'static [NativeFeature] {
         &self.row.native
     }
 
-    pub(super) fn path(self, dialect: Dialect) -> Option<&'static str> {
-        self.row.paths.get(&dialect).map(String::as_str)
+    pub(super) fn path(self, api_format: ApiFormat) -> Option<&'static str> {
+        self.row.paths.get(&api_format).map(String::as_str)
     }
 
     pub(super) fn key_header(self) -> KeyHeader {
@@ -174,7 +174,7 @@ impl Provider {
         self.row.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    pub(super) fn limit(self) -> Limit {
+    pub(super) fn output_limit_field(self) -> OutputLimitField {
         self.row.limit
     }
 
@@ -183,7 +183,7 @@ impl Provider {
     }
 }
 
-static TABLE: LazyLock<BTreeMap<String, Row>> =
+static TABLE: LazyLock<BTreeMap<String, ProviderRow>> =
     LazyLock::new(|| table::load("providers.toml", include_str!("providers.toml"), Ok));
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn every_row_has_a_path_for_its_own_dialect_and_headers_that_are_headers() {
         for provider in Provider::all() {
-            assert!(provider.speaks(provider.dialect()), "{}", provider.name());
+            assert!(provider.supports(provider.default_api_format()), "{}", provider.name());
             let elsewhere = Some("http://127.0.0.1:1/v1");
             Upstream::new(provider, provider.base_url().map_or(elsewhere, |_| None), None).unwrap();
             for (name, value) in provider.headers() {
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn the_providers_that_the_documentation_names_are_there() {
-        for (name, dialect, key) in [
-            ("anthropic", Dialect::Messages, Some("ANTHROPIC_API_KEY")),
-            ("openai", Dialect::Responses, Some("OPENAI_API_KEY")),
-            ("openrouter", Dialect::Chat, Some("OPENROUTER_API_KEY")),
-            ("compatible", Dialect::Chat, None),
+        for (name, api_format, key) in [
+            ("anthropic", ApiFormat::Messages, Some("ANTHROPIC_API_KEY")),
+            ("openai", ApiFormat::Responses, Some("OPENAI_API_KEY")),
+            ("openrouter", ApiFormat::Chat, Some("OPENROUTER_API_KEY")),
+            ("compatible", ApiFormat::Chat, None),
         ] {
             let provider = Provider::named(name).unwrap();
-            assert_eq!((provider.dialect(), provider.key_env()), (dialect, key), "{name}");
+            assert_eq!((provider.default_api_format(), provider.key_env()), (api_format, key), "{name}");
         }
         assert_eq!(Provider::named("nobody"), None);
     }

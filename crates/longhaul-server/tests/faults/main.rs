@@ -29,8 +29,8 @@ mod simulator;
 
 use std::time::{Duration, Instant};
 
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Limits, Place, STORE_TIMEOUT, Store, Sync};
+use longhaul_engine::Timestamp;
+use longhaul_server::store::{Durability, KeyLimits, STORE_TIMEOUT, Store, StoreLocation};
 
 use ground::{Agent, Ground, header, settings, with_window};
 use sick::{Fault, Patient};
@@ -110,7 +110,7 @@ impl Run {
 async fn survives(fault: Fault, when: When, patient: &Patient) {
     let name = format!("{fault:?} {when:?} {}", patient.name());
     let began = Instant::now();
-    let store = if fault == Fault::Absent { open(&Place::Memory).await } else { patient.store().await };
+    let store = if fault == Fault::Absent { open(&StoreLocation::Memory).await } else { patient.store().await };
     let mut run = Run::start(store).await;
     let healthy = match when {
         When::FromTheStart => 0,
@@ -175,7 +175,7 @@ async fn tenants_are_kept_apart_while_the_store_does_not_answer() {
     let patient = Patient::file();
     let store = patient.store().await;
     let key = async |name: &str| {
-        let made = store.add_key(name, name, Limits::default(), Moment(0)).await.unwrap();
+        let made = store.add_key(name, name, KeyLimits::default(), Timestamp(0)).await.unwrap();
         made.reveal().to_owned()
     };
     let (one, two) = (key("one").await, key("two").await);
@@ -219,6 +219,6 @@ async fn tenants_are_kept_apart_while_the_store_does_not_answer() {
 }
 
 /// A store that opens, for a test that needs nothing else.
-async fn open(place: &Place) -> Store {
-    Store::open(place, Sync::Normal).await.unwrap()
+async fn open(place: &StoreLocation) -> Store {
+    Store::open(place, Durability::Normal).await.unwrap()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use longhaul_server::store::{Place, Store};
+use longhaul_server::store::{Store, StoreLocation};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -89,8 +89,8 @@ impl Patient {
 
     pub(crate) async fn store(&self) -> Store {
         match self {
-            Self::File(folder) => open(&Place::File(folder.path().join("store.db"))).await,
-            Self::Server { proxy, .. } => open(&Place::Postgres(proxy.url.clone())).await,
+            Self::File(folder) => open(&StoreLocation::File(folder.path().join("store.db"))).await,
+            Self::Server { proxy, .. } => open(&StoreLocation::Postgres(proxy.url.clone())).await,
         }
     }
 
@@ -175,8 +175,7 @@ impl Healing<'_> {
             Sick::Spells(over) => over.store(true, Ordering::SeqCst),
             Sick::Server(server) => server.start_again(),
             Sick::Rights(url) => {
-                let back =
-                    "BEGIN READ WRITE; ALTER DATABASE shared SET default_transaction_read_only = off; COMMIT";
+                let back = "BEGIN READ WRITE; ALTER DATABASE shared SET default_transaction_read_only = off; COMMIT";
                 ask(url, back).await;
                 disconnect(url).await;
             }

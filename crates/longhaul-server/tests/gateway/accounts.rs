@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use longhaul_engine::{Dialect, Tokens};
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Limits, Place, Store, Sync};
+use longhaul_engine::Timestamp;
+use longhaul_engine::{ApiFormat, Tokens};
+use longhaul_server::store::{Durability, KeyLimits, Store, StoreLocation};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
@@ -20,15 +20,15 @@ const AGES: Duration = Duration::from_mins(10);
 
 /// A key with a limit of so many tokens a day.
 async fn limited(ground: &Ground, name: &str, tokens: u64) -> String {
-    let limits = Limits { tokens_per_day: Some(Tokens(tokens)), ..Limits::default() };
-    ground.store.add_key(name, name, limits, Moment(0)).await.unwrap().reveal().to_owned()
+    let limits = KeyLimits { tokens_per_day: Some(Tokens(tokens)), ..KeyLimits::default() };
+    ground.store.add_key(name, name, limits, Timestamp(0)).await.unwrap().reveal().to_owned()
 }
 
 /// The tokens that a key used today.
 async fn used(ground: &Ground, name: &str) -> u64 {
     let keys = ground.store.keys().await.unwrap();
     let key = keys.iter().find(|key| key.name == name).unwrap();
-    key.used.map_or(0, |used| used.tokens.number())
+    key.last_usage.map_or(0, |used| used.tokens.number())
 }
 
 /// A request on a connection of its own, with a key.
@@ -53,12 +53,12 @@ async fn metrics(ground: &Ground, key: &str) -> String {
 async fn no_spelling_of_a_route_goes_around_a_limit_of_tokens() {
     let echo = Echo::start().await;
     let store = longhaul_server::store::Store::open(
-        &longhaul_server::store::Place::Memory,
-        longhaul_server::store::Sync::Normal,
+        &longhaul_server::store::StoreLocation::Memory,
+        longhaul_server::store::Durability::Normal,
     );
     let settings = closed(holding(&echo.origin, HELD));
     let ground = Ground::with_store(settings, store.await.unwrap(), std::sync::Arc::default()).await;
-    let body = short(Dialect::Chat, &"word ".repeat(4_000)).to_string();
+    let body = short(ApiFormat::Chat, &"word ".repeat(4_000)).to_string();
     for (number, target) in [
         "/v1/chat/completions",
         "/v1/%63hat/completions",
@@ -125,7 +125,7 @@ async fn the_output_that_requests_ask_for_is_reserved_too() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
     let key = limited(&ground, "somebody", 100_000).await;
-    let mut body = short(Dialect::Messages, "hi");
+    let mut body = short(ApiFormat::Messages, "hi");
     body["max_tokens"] = 25_000.into();
     simulator.deliver(Delivery { after: Duration::from_millis(500), ..Delivery::default() });
     let shown = [("x-longhaul-key", key.as_str())];
@@ -139,7 +139,7 @@ async fn the_output_that_requests_ask_for_is_reserved_too() {
 async fn a_limit_holds_while_the_store_does_not_answer() {
     let simulator = Simulator::start(Settings::default()).await;
     let folder = Folder::new();
-    let store = Store::open(&Place::File(folder.path().join("store.db")), Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::File(folder.path().join("store.db")), Durability::Normal).await.unwrap();
     let settings = closed(holding(&simulator.origin(), HELD));
     let ground = Ground::with_store(settings, store, simulator.clock()).await;
     let key = limited(&ground, "somebody", 3_000).await;
@@ -167,7 +167,7 @@ async fn a_reservation_is_given_back_when_nothing_was_spent() {
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
     let key = limited(&ground, "somebody", 1_000_000).await;
     let shown = [("x-longhaul-key", key.as_str())];
-    let body = short(Dialect::Messages, "hi").to_string();
+    let body = short(ApiFormat::Messages, "hi").to_string();
     for status in [400, 429, 500] {
         simulator.next(Next::fails(status));
         let response = post(&ground, "/v1/messages", &shown, body.clone()).await;
@@ -192,30 +192,29 @@ async fn who_leaves_is_charged_at_every_stage() {
     let mut long = agent.body();
     long["stream"] = json!(true);
     // A request of a session, and one that is too short for one.
-    let mut short = short(Dialect::Chat, &"word ".repeat(700));
+    let mut short = short(ApiFormat::Chat, &"word ".repeat(700));
     short["stream"] = json!(true);
-    let bodies = [(Dialect::Messages, long), (Dialect::Chat, short)];
+    let bodies = [(ApiFormat::Messages, long), (ApiFormat::Chat, short)];
     let stages = [
         Delivery { after: AGES, ..Delivery::default() },
         Delivery { pieces: Pieces::SplitAt(60), pace: AGES, ..Delivery::default() },
     ];
     let mut settled = 0;
     for (number, delivery) in stages.into_iter().enumerate() {
-        for (dialect, body) in &bodies {
-            let name = format!("{dialect}{number}");
+        for (api_format, body) in &bodies {
+            let name = format!("{api_format}{number}");
             let key = limited(&ground, &name, 1_000_000).await;
             let before = simulator.seen().len();
             simulator.next(Next::Delivers(delivery));
-            let mut socket = sent(&ground, path(*dialect), &key, &body.to_string()).await;
+            let mut socket = sent(&ground, path(*api_format), &key, &body.to_string()).await;
             eventually("it is sent", async || simulator.seen().len() > before).await;
             if delivery.after.is_zero() {
                 read_until(&mut socket, b"\r\n\r\n").await;
             }
             drop(socket);
-            eventually("the upstream is left", async || simulator.last().unwrap().ended == Ended::ClientLeft)
-                .await;
+            eventually("the upstream is left", async || simulator.last().unwrap().ended == Ended::ClientLeft).await;
             settled += 1;
-            eventually("it is counted", async || ground.gateway.sums().requests == settled).await;
+            eventually("it is counted", async || ground.gateway.totals().requests == settled).await;
             // The reservation is gone, and what was sent is charged.
             let most = simulator.last().unwrap().tokens.unwrap().total as u64;
             eventually(&name, async || (most / 2..most * 2).contains(&used(&ground, &name).await)).await;
@@ -242,8 +241,7 @@ async fn an_error_in_a_hidden_recall_round_leaves_what_was_spent_before_it_charg
         }
     });
     for is_stream in [false, true] {
-        let simulator =
-            Simulator::start(Settings { speaker: speaker.clone(), ..Settings::window(16_000) }).await;
+        let simulator = Simulator::start(Settings { speaker: speaker.clone(), ..Settings::window(16_000) }).await;
         let settings = with_window(closed(holding(&simulator.origin(), HELD)), MODEL, 16_000);
         let ground = Ground::start(settings, &simulator).await;
         let key = limited(&ground, "somebody", 10_000_000).await;
@@ -251,7 +249,7 @@ async fn an_error_in_a_hidden_recall_round_leaves_what_was_spent_before_it_charg
         let mut agent = Agent::new(MODEL);
         (0..20).for_each(|_| agent.step(60));
         post(&ground, "/v1/messages", &shown, agent.body().to_string()).await.bytes().await.unwrap();
-        eventually("the first is settled", async || ground.gateway.sums().requests == 1).await;
+        eventually("the first is settled", async || ground.gateway.totals().requests == 1).await;
         let before = used(&ground, "somebody").await;
         agent.says(question);
         let mut body = agent.body();
@@ -259,7 +257,7 @@ async fn an_error_in_a_hidden_recall_round_leaves_what_was_spent_before_it_charg
         simulator.next(Next::Delivers(Delivery::default()));
         simulator.next(Next::fails(503));
         post(&ground, "/v1/messages", &shown, body.to_string()).await.bytes().await.unwrap();
-        eventually("the second is settled", async || ground.gateway.sums().requests == 2).await;
+        eventually("the second is settled", async || ground.gateway.totals().requests == 2).await;
         let seen = simulator.seen();
         let round = seen[seen.len() - 2].tokens.unwrap().total as u64;
         eventually("the round that was answered is charged", async || {
@@ -274,7 +272,7 @@ async fn an_error_in_a_hidden_recall_round_leaves_what_was_spent_before_it_charg
 async fn the_time_that_a_client_takes_to_send_is_not_the_gateways() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    let body = short(Dialect::Messages, "hi").to_string();
+    let body = short(ApiFormat::Messages, "hi").to_string();
     let whole = crate::raw::request("/v1/messages", &body);
     let mut socket = connect(&ground).await;
     let (first, rest) = whole.split_at(whole.len() - 100);

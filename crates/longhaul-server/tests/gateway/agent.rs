@@ -1,18 +1,20 @@
 //! An agent in any dialect, streaming or not, which keeps what it was told as its provider wrote it, and sends it again.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 /// What it speaks, and how it wants to be answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: ApiFormat,
     pub(crate) is_stream: bool,
 }
 
 pub(crate) fn every_form() -> impl Iterator<Item = Form> {
-    let dialects = [Dialect::Messages, Dialect::Chat, Dialect::Responses];
-    dialects.into_iter().flat_map(|dialect| [false, true].map(|is_stream| Form { dialect, is_stream }))
+    let api_formats = [ApiFormat::Messages, ApiFormat::Chat, ApiFormat::Responses];
+    api_formats
+        .into_iter()
+        .flat_map(|api_format| [false, true].map(|is_stream| Form { dialect: api_format, is_stream }))
 }
 
 /// What a reply said.
@@ -35,7 +37,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     pub(crate) fn new(form: Form) -> Self {
-        let is_messages = form.dialect == Dialect::Messages;
+        let is_messages = form.dialect == ApiFormat::Messages;
         Self::with_model(form, if is_messages { "claude-sonnet-4-5" } else { "gpt-5" })
     }
 
@@ -47,9 +49,9 @@ impl Agent {
 
     pub(crate) fn path(&self) -> &'static str {
         match self.form.dialect {
-            Dialect::Messages => "/v1/messages",
-            Dialect::Chat => "/v1/chat/completions",
-            Dialect::Responses => "/v1/responses",
+            ApiFormat::Messages => "/v1/messages",
+            ApiFormat::Chat => "/v1/chat/completions",
+            ApiFormat::Responses => "/v1/responses",
         }
     }
 
@@ -59,10 +61,10 @@ impl Agent {
 
     fn prompt(&mut self, text: &str) {
         self.history.push(match self.form.dialect {
-            Dialect::Responses => {
+            ApiFormat::Responses => {
                 json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
             }
-            Dialect::Messages | Dialect::Chat => json!({"role": "user", "content": text}),
+            ApiFormat::Messages | ApiFormat::Chat => json!({"role": "user", "content": text}),
         });
     }
 
@@ -71,8 +73,8 @@ impl Agent {
         let last = self.history.last().and_then(|last| last["role"].as_str()).unwrap_or_default();
         if last != "assistant" {
             self.history.push(match self.form.dialect {
-                Dialect::Responses => json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done so far."}]}),
-                Dialect::Messages | Dialect::Chat => json!({"role": "assistant", "content": "Done so far."}),
+                ApiFormat::Responses => json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done so far."}]}),
+                ApiFormat::Messages | ApiFormat::Chat => json!({"role": "assistant", "content": "Done so far."}),
             });
         }
         self.prompt(text);
@@ -82,26 +84,30 @@ impl Agent {
     pub(crate) fn step(&mut self, lines: usize) {
         let n = self.steps;
         self.steps += 1;
-        let noise: String =
-            (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let noise: String = (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
         let output = format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\n");
         let (id, arguments) = (format!("call_{n}"), json!({"command": format!("make target{n}")}));
         let text = format!("Target {n} does not build yet.");
         match self.form.dialect {
-            Dialect::Messages => {
+            ApiFormat::Messages => {
                 let call = json!({"type": "tool_use", "id": id, "name": "bash", "input": arguments});
-                self.history
-                    .push(json!({"role": "assistant", "content": [{"type": "text", "text": text}, call]}));
-                self.history.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]}));
+                self.history.push(json!({"role": "assistant", "content": [{"type": "text", "text": text}, call]}));
+                self.history.push(
+                    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]}),
+                );
             }
-            Dialect::Chat => {
+            ApiFormat::Chat => {
                 let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments.to_string()}});
                 self.history.push(json!({"role": "assistant", "content": text, "tool_calls": [call]}));
                 self.history.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
             }
-            Dialect::Responses => {
-                self.history.push(json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}));
-                self.history.push(json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": arguments.to_string()}));
+            ApiFormat::Responses => {
+                self.history.push(
+                    json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}),
+                );
+                self.history.push(
+                    json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": arguments.to_string()}),
+                );
                 self.history.push(json!({"type": "function_call_output", "call_id": id, "output": output}));
             }
         }
@@ -111,13 +117,12 @@ impl Agent {
         let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}});
         let (model, stream) = (self.model(), self.form.is_stream);
         match self.form.dialect {
-            Dialect::Messages => json!({
+            ApiFormat::Messages => json!({
                 "model": model, "max_tokens": 2000, "system": "You are careful.", "stream": stream,
                 "tools": [{"name": "bash", "description": "Runs a command.", "input_schema": schema}], "messages": self.history,
             }),
-            Dialect::Chat => {
-                let function =
-                    json!({"name": "bash", "description": "Runs a command.", "parameters": schema});
+            ApiFormat::Chat => {
+                let function = json!({"name": "bash", "description": "Runs a command.", "parameters": schema});
                 let mut messages = vec![json!({"role": "system", "content": "You are careful."})];
                 messages.extend(self.history.iter().cloned());
                 let mut body = json!({
@@ -128,7 +133,7 @@ impl Agent {
                 }
                 body
             }
-            Dialect::Responses => json!({
+            ApiFormat::Responses => json!({
                 "model": model, "instructions": "You are careful.", "stream": stream, "store": false, "include": ["reasoning.encrypted_content"],
                 "tools": [{"type": "function", "name": "bash", "description": "Runs a command.", "parameters": schema, "strict": false}],
                 "input": self.history,
@@ -140,20 +145,19 @@ impl Agent {
     pub(crate) fn hears(&mut self, reply: &[u8]) -> Said {
         let text = std::str::from_utf8(reply).unwrap();
         let (elements, usage) = if self.form.is_stream {
-            let data =
-                text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+            let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
             let events: Vec<Value> = data.map(|data| data.parse().unwrap()).collect();
             match self.form.dialect {
-                Dialect::Messages => message(&events),
-                Dialect::Chat => completion(&events),
-                Dialect::Responses => response(&events),
+                ApiFormat::Messages => message(&events),
+                ApiFormat::Chat => completion(&events),
+                ApiFormat::Responses => response(&events),
             }
         } else {
             let whole: Value = text.parse().unwrap();
             let elements = match self.form.dialect {
-                Dialect::Messages => vec![json!({"role": "assistant", "content": whole["content"]})],
-                Dialect::Chat => vec![whole["choices"][0]["message"].clone()],
-                Dialect::Responses => whole["output"].as_array().unwrap().clone(),
+                ApiFormat::Messages => vec![json!({"role": "assistant", "content": whole["content"]})],
+                ApiFormat::Chat => vec![whole["choices"][0]["message"].clone()],
+                ApiFormat::Responses => whole["output"].as_array().unwrap().clone(),
             };
             (elements, whole["usage"].clone())
         };
@@ -182,8 +186,7 @@ impl Agent {
         if element["type"] == "function_call" {
             self.open.push(element["call_id"].clone());
         }
-        self.open
-            .extend(element["tool_calls"].as_array().into_iter().flatten().map(|call| call["id"].clone()));
+        self.open.extend(element["tool_calls"].as_array().into_iter().flatten().map(|call| call["id"].clone()));
         said.calls = self.open.len();
     }
 
@@ -191,21 +194,17 @@ impl Agent {
     pub(crate) fn answers_calls(&mut self, text: &str) {
         let open = std::mem::take(&mut self.open);
         match self.form.dialect {
-            Dialect::Messages => {
-                let results: Vec<Value> = open
-                    .iter()
-                    .map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": text}))
-                    .collect();
+            ApiFormat::Messages => {
+                let results: Vec<Value> =
+                    open.iter().map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": text})).collect();
                 self.history.push(json!({"role": "user", "content": results}));
             }
-            Dialect::Chat => {
-                self.history.extend(
-                    open.iter().map(|id| json!({"role": "tool", "tool_call_id": id, "content": text})),
-                );
+            ApiFormat::Chat => {
+                self.history.extend(open.iter().map(|id| json!({"role": "tool", "tool_call_id": id, "content": text})));
             }
-            Dialect::Responses => self.history.extend(
-                open.iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": text})),
-            ),
+            ApiFormat::Responses => self
+                .history
+                .extend(open.iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": text}))),
         }
     }
 }
@@ -256,8 +255,7 @@ fn message(events: &[Value]) -> (Vec<Value>, Value) {
 }
 
 fn completion(events: &[Value]) -> (Vec<Value>, Value) {
-    let (mut text, mut calls, mut usage): (String, Vec<Value>, Value) =
-        (String::new(), Vec::new(), Value::Null);
+    let (mut text, mut calls, mut usage): (String, Vec<Value>, Value) = (String::new(), Vec::new(), Value::Null);
     for chunk in events {
         assert_eq!(chunk["id"], events[0]["id"]);
         let delta = &chunk["choices"][0]["delta"];

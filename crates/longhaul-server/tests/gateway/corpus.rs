@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Severity, check};
-use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Engines, Plan, Wish};
+use longhaul_engine::plan::{CompactOptions, EngineRegistry, Plan, PlanInput};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::Role;
-use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
+use longhaul_engine::{ApiFormat, Tokens, Transcript, models, wire};
 use serde_json::Value;
 
 use crate::ground::{Ground, header, settings, shared, with_window};
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(20);
 /// A real session.
 struct Recorded {
     name: String,
-    dialect: Dialect,
+    dialect: ApiFormat,
     body: String,
     model: String,
     tokens: u64,
@@ -50,8 +50,7 @@ struct Course {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_sessions_run_past_their_window_and_stay_cached() {
     let Some(shared) = shared() else { return };
-    let most =
-        std::env::var("LONGHAUL_SESSIONS").ok().and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
+    let most = std::env::var("LONGHAUL_SESSIONS").ok().and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
     let only = std::env::var("LONGHAUL_ONLY").unwrap_or_default();
     let mut sessions = sessions(&shared.join("corpus"));
     sessions.retain(|session| session.name.contains(&only));
@@ -84,18 +83,14 @@ async fn real_sessions_run_past_their_window_and_stay_cached() {
         all = all + course.tokens;
         (requests, compactions) = (requests + course.requests, compactions + course.compactions);
     }
-    println!(
-        "{requests} requests, {compactions} compactions, read {:.3} of all prompt tokens",
-        all.read_share()
-    );
+    println!("{requests} requests, {compactions} compactions, read {:.3} of all prompt tokens", all.read_share());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(all.read_share() >= 0.90, "{all:?}");
 }
 
 fn sessions(corpus: &Path) -> Vec<Recorded> {
     let files = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
     files.sort();
     files.iter().filter_map(|file| session(file)).collect()
 }
@@ -104,20 +99,19 @@ fn session(file: &Path) -> Option<Recorded> {
     let name = file.file_stem().unwrap().to_string_lossy().into_owned();
     let text = mended(std::fs::read_to_string(file).unwrap());
     let (transcript, _) = wire::parse(None, &text).ok()?;
-    let dialect = transcript.dialect;
-    let replies = (1..transcript.message_count()).filter(|at| {
-        transcript.role(*at) == Some(Role::Assistant) && transcript.role(at - 1) != Some(Role::Assistant)
-    });
+    let api_format = transcript.api_format;
+    let replies = (1..transcript.message_count())
+        .filter(|at| transcript.role(*at) == Some(Role::Assistant) && transcript.role(at - 1) != Some(Role::Assistant));
     let requests: Vec<usize> = replies.collect();
     let model = models::find(transcript.model.as_deref().unwrap_or_default());
-    let meter = Meter::of(&model);
-    let tokens = meter.parts(&mut Known::default(), &transcript).total().number();
+    let meter = Meter::for_model(&model);
+    let tokens = meter.breakdown(&mut BlockCache::default(), &transcript).total().number();
     if tokens < FEWEST_TOKENS || requests.len() < FEWEST_REQUESTS {
         return None;
     }
     // What a provider refuses as it is says nothing about us.
-    let last = transcript.first_messages(*requests.last()?);
-    let is_taken = check(&last, dialect, &target(dialect, &model.name))
+    let last = transcript.body_with_first_messages(*requests.last()?);
+    let is_taken = check(&last, api_format, &target(api_format, &model.name))
         .iter()
         .all(|found| found.severity != Severity::Error);
     if !is_taken {
@@ -125,21 +119,21 @@ fn session(file: &Path) -> Option<Recorded> {
         return None;
     }
     // Where most is added at once, most of it can be the newest turn.
-    let sizes: Vec<usize> = requests.iter().map(|count| transcript.first_messages(*count).len()).collect();
+    let sizes: Vec<usize> = requests.iter().map(|count| transcript.body_with_first_messages(*count).len()).collect();
     let mut by_growth: Vec<usize> = (1..requests.len()).collect();
     by_growth.sort_by_key(|at| std::cmp::Reverse(sizes[*at] - sizes[at - 1]));
     let largest = by_growth.iter().take(6).chain(by_growth.last()).map(|at| requests[*at]);
-    let floors = largest.map(|count| floor(&transcript.first_messages(count), dialect));
+    let floors = largest.map(|count| floor(&transcript.body_with_first_messages(count), api_format));
     let window = (tokens / 4).max(2 * floors.max().unwrap_or_default());
     let model = transcript.model.as_deref().unwrap_or("house-model").to_owned();
-    Some(Recorded { name, dialect, model, tokens, window, requests, body: text.clone() })
+    Some(Recorded { name, dialect: api_format, model, tokens, window, requests, body: text.clone() })
 }
 
 /// A session in the Messages dialect as its client would have sent it. Agents write down more than they send: calls that were broken
 /// off, thinking without its signature; and the tools stand elsewhere.
 fn mended(text: String) -> String {
     let Ok(mut body) = serde_json::from_str::<Value>(&text) else { return text };
-    let is_messages = wire::parse(None, &text).is_ok_and(|(read, _)| read.dialect == Dialect::Messages);
+    let is_messages = wire::parse(None, &text).is_ok_and(|(read, _)| read.api_format == ApiFormat::Messages);
     let Some(messages) = body["messages"].as_array_mut().filter(|_| is_messages) else { return text };
     let blocks = |message: &Value| message["content"].as_array().cloned().unwrap_or_default();
     let mut names: Vec<Value> = Vec::new();
@@ -165,20 +159,17 @@ fn mended(text: String) -> String {
 }
 
 /// What nothing can be taken of: the system prompt, the tools and the newest turn.
-fn floor(body: &str, dialect: Dialect) -> u64 {
-    let (transcript, _) = wire::parse(dialect, body).unwrap();
+fn floor(body: &str, api_format: ApiFormat) -> u64 {
+    let (transcript, _) = wire::parse(api_format, body).unwrap();
     let model = models::find(transcript.model.as_deref().unwrap_or_default());
     let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
-    let engine = Engines::default().of(&policy.engine);
-    let wish = Wish { force: true, to_tokens: Some(Tokens(1)), ..Wish::default() };
+    let engine = EngineRegistry::default().find_or_compressor(&policy.engine);
+    let options = CompactOptions { force: true, to_tokens: Some(Tokens(1)), ..CompactOptions::default() };
     match engine.plan(
-        &policy,
-        &wish,
         &longhaul_engine::ledger::Ledger::default(),
-        &mut Known::default(),
-        &transcript,
+        PlanInput { policy: &policy, options: &options, cache: &mut BlockCache::default(), transcript: &transcript },
     ) {
-        Ok(Plan::Leave(report)) => report.tokens.floor.number(),
+        Ok(Plan::Unchanged(report)) => report.tokens.floor.number(),
         Ok(Plan::Ready(outcome)) => outcome.report.tokens.floor.number(),
         Err(_) => 0,
     }
@@ -186,19 +177,18 @@ fn floor(body: &str, dialect: Dialect) -> u64 {
 
 async fn run(session: &Recorded) -> Result<Course, String> {
     let (transcript, _) = wire::parse(session.dialect, &session.body).unwrap();
-    let reply = transcript.longest_reply.unwrap_or_default();
+    let reply = transcript.max_reply_tokens.unwrap_or_default();
     let room = if reply < session.window / 4 { Room::Reserved } else { Room::Free };
     let limits = Limits { window: session.window, ..Limits::default() };
     let speaker = says(|_, number| Say::text(format!("step {number} is done")));
     let simulator =
-        Simulator::start(Settings { limits, room, speaker, models: BTreeMap::new(), ..Settings::default() })
-            .await;
+        Simulator::start(Settings { limits, room, speaker, models: BTreeMap::new(), ..Settings::default() }).await;
     let settings = with_window(settings(&simulator.origin()), &session.model, session.window);
     let ground = Ground::start(settings, &simulator).await;
     let path = match session.dialect {
-        Dialect::Chat => "/v1/chat/completions",
-        Dialect::Messages => "/v1/messages",
-        Dialect::Responses => "/v1/responses",
+        ApiFormat::Chat => "/v1/chat/completions",
+        ApiFormat::Messages => "/v1/messages",
+        ApiFormat::Responses => "/v1/responses",
     };
     let mut course = Course::default();
     let mut before: Option<Value> = None;
@@ -235,7 +225,7 @@ async fn run(session: &Recorded) -> Result<Course, String> {
 
 /// A request of the session, streamed or not.
 fn streamed(transcript: &Transcript<'_>, count: usize, stream: bool) -> String {
-    let body = transcript.first_messages(count);
+    let body = transcript.body_with_first_messages(count);
     let mut value: Value = serde_json::from_str(&body).unwrap();
     match value.as_object_mut() {
         Some(object) if object.contains_key("messages") || object.contains_key("input") => {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_server::agents::Moment;
-use longhaul_server::gateway::{Access, Settings as GatewaySettings};
-use longhaul_server::store::{Limits, Secret, Store};
+use longhaul_engine::Timestamp;
+use longhaul_server::gateway::{ClientAccess, GatewaySettings};
+use longhaul_server::store::{GatewayKey, KeyLimits, Store};
 use reqwest::{Method, Response, redirect};
 use serde_json::Value;
 
@@ -17,27 +17,15 @@ const PAGES: [&str; 5] =
     ["/", "/sessions/x", "/sessions/x/epochs/1", "/sessions/x/search?q=a", "/sessions/x/recall/abc1"];
 /// What a browser wants to be shown.
 const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
-const DATA: [&str; 6] = [
-    "/api/overview",
-    "/api/sessions",
-    "/api/sessions/x",
-    "/api/sessions/x/search?q=a",
-    "/api/recall/abc1",
-    "/events",
-];
+const DATA: [&str; 6] =
+    ["/api/overview", "/api/sessions", "/api/sessions/x", "/api/sessions/x/search?q=a", "/api/recall/abc1", "/events"];
 
 async fn key(store: &Store, name: &str) -> String {
-    store.add_key(name, name, Limits::default(), Moment(0)).await.unwrap().reveal().to_owned()
+    store.add_key(name, name, KeyLimits::default(), Timestamp(0)).await.unwrap().reveal().to_owned()
 }
 
 /// Sends with these headers, and follows nothing.
-async fn send(
-    ground: &Ground,
-    method: Method,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: String,
-) -> Response {
+async fn send(ground: &Ground, method: Method, path: &str, headers: &[(&str, &str)], body: String) -> Response {
     let http = reqwest::Client::builder().no_proxy().redirect(redirect::Policy::none()).build().unwrap();
     let request = http.request(method, format!("{}{path}", ground.url));
     headers
@@ -99,8 +87,7 @@ async fn where_keys_are_wanted_nothing_is_shown_without_one_and_nobody_sees_anot
     }
     for act in ["undo", "redo", "compress"] {
         let path = format!("/api/sessions/{session}/{act}");
-        let response =
-            send(&ground, Method::POST, &path, &[("x-longhaul-key", &others)], String::new()).await;
+        let response = send(&ground, Method::POST, &path, &[("x-longhaul-key", &others)], String::new()).await;
         assert_eq!(response.status(), 404, "{path}");
     }
 }
@@ -151,12 +138,10 @@ async fn a_pass_ends_with_its_key_and_after_half_a_day() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(settings(&simulator.origin())), &simulator).await;
     let (lapses, goes) = (key(&ground.store, "lapses").await, key(&ground.store, "goes").await);
-    let pass = async |key: &str| {
-        header(&login(&ground, key).await, "set-cookie").split(';').next().unwrap().to_owned()
-    };
+    let pass = async |key: &str| header(&login(&ground, key).await, "set-cookie").split(';').next().unwrap().to_owned();
     let (lapses, goes) = (pass(&lapses).await, pass(&goes).await);
     let status = async |pass: &str| get(&ground, "/", &[("cookie", pass), BROWSER]).await.status().as_u16();
-    ground.store.revoke_key("goes", Moment(1)).await.unwrap();
+    ground.store.revoke_key("goes", Timestamp(1)).await.unwrap();
     simulator.pass(Duration::from_secs(6));
     assert_eq!((status(&goes).await, status(&lapses).await), (303, 200));
     simulator.pass(Duration::from_hours(12));
@@ -184,12 +169,11 @@ async fn wrong_keys_of_some_keep_nobody_else_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_in_the_address_signs_a_browser_in_and_leaves_the_address() {
     let simulator = Simulator::start(Settings::default()).await;
-    let secret = Arc::new(Secret::random().unwrap());
-    let run = Access::Run(Arc::clone(&secret));
+    let secret = Arc::new(GatewayKey::random().unwrap());
+    let run = ClientAccess::RunKey(Arc::clone(&secret));
     for is_run in [true, false] {
         let settings = settings(&simulator.origin());
-        let settings =
-            if is_run { GatewaySettings { access: run.clone(), ..settings } } else { closed(settings) };
+        let settings = if is_run { GatewaySettings { access: run.clone(), ..settings } } else { closed(settings) };
         let ground = Ground::start(settings, &simulator).await;
         let key = if is_run { secret.reveal().to_owned() } else { key(&ground.store, "own").await };
         for path in PAGES.iter().chain(&DATA) {
@@ -203,11 +187,7 @@ async fn a_key_in_the_address_signs_a_browser_in_and_leaves_the_address() {
         let page = get(&ground, "/", &[BROWSER, ("cookie", cookie)]).await;
         assert_eq!(page.status(), 200);
         assert!(!page.text().await.unwrap().contains(&key));
-        assert_eq!(
-            get(&ground, &format!("/{key}/api/sessions"), &[]).await.status(),
-            200,
-            "a program needs no pass"
-        );
+        assert_eq!(get(&ground, &format!("/{key}/api/sessions"), &[]).await.status(), 200, "a program needs no pass");
         let wrong = format!("/lh-{}/", "A".repeat(43));
         assert_eq!(get(&ground, &wrong, &[]).await.status(), 401);
         let wrong = get(&ground, &wrong, &[BROWSER]).await;
@@ -220,18 +200,11 @@ async fn a_key_in_the_address_signs_a_browser_in_and_leaves_the_address() {
 async fn every_answer_of_ours_is_kept_from_being_anything_else() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    for path in PAGES.iter().chain(&DATA).chain(&[
-        "/login",
-        "/assets/style.css",
-        "/assets/live.js",
-        "/assets/icon.svg",
-    ]) {
+    for path in PAGES.iter().chain(&DATA).chain(&["/login", "/assets/style.css", "/assets/live.js", "/assets/icon.svg"])
+    {
         let response = get(&ground, path, &[]).await;
         let policy = header(&response, "content-security-policy");
-        assert!(
-            policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self';"),
-            "{path}: {policy}"
-        );
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self';"), "{path}: {policy}");
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
         assert_eq!(header(&response, "x-content-type-options"), "nosniff", "{path}");
         assert_eq!(header(&response, "cache-control"), "no-store", "{path}");
@@ -249,9 +222,8 @@ async fn every_answer_of_ours_is_kept_from_being_anything_else() {
 async fn a_theme_is_chosen_and_leads_back_to_this_site() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    let choose = async |form: &str| {
-        send(&ground, Method::POST, "/theme", &[("origin", &ground.url)], form.to_owned()).await
-    };
+    let choose =
+        async |form: &str| send(&ground, Method::POST, "/theme", &[("origin", &ground.url)], form.to_owned()).await;
     let chosen = choose("theme=dark&to=%2F%3Frange%3Dday").await;
     assert_eq!(header(&chosen, "location"), "/?range=day");
     let cookie = header(&chosen, "set-cookie").split(';').next().unwrap().to_owned();

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use longhaul_engine::RewriteError;
 use longhaul_engine::config::EngineName;
-use longhaul_engine::known::Known;
-use longhaul_engine::plan::{Engine, Engines, Plan, Wish};
-use longhaul_engine::policy::Policy;
-use longhaul_engine::{Refused, Transcript};
-use longhaul_server::gateway::Limits;
+use longhaul_engine::plan::{Engine, EngineRegistry, Plan, PlanInput};
+use longhaul_server::gateway::GatewayLimits;
 use tokio::time::timeout;
 
 use crate::ground::{Agent, Ground, header, settings, with_window};
@@ -30,19 +28,19 @@ impl Engine for Endless {
         EngineName::from("endless".to_owned())
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "plans for ever"
     }
 
-    fn compact(&self, _: &Policy, wish: &Wish, _: &mut Known, _: &Transcript<'_>) -> Result<Plan, Refused> {
+    fn compact(&self, input: PlanInput<'_, '_>) -> Result<Plan, RewriteError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let start = Instant::now();
-        while !wish.stop.is_set() {
+        while !input.options.cancel.is_cancelled() {
             assert!(start.elapsed() < NEVER, "nobody stops it");
             std::thread::sleep(Duration::from_millis(1));
         }
         self.stopped.fetch_add(1, Ordering::SeqCst);
-        Err(Refused::Stopped)
+        Err(RewriteError::Cancelled)
     }
 }
 
@@ -51,9 +49,9 @@ async fn a_plan_ends_with_the_deadline_or_with_its_client_and_frees_its_thread()
     let simulator = Simulator::start(Settings::default()).await;
     let endless = Arc::new(Endless::default());
     let mut settings = with_window(settings(&simulator.origin()), MODEL, 16_000);
-    settings.limits = Limits { deadline: Duration::from_millis(500), ..Limits::default() };
+    settings.limits = GatewayLimits { deadline: Duration::from_millis(500), ..GatewayLimits::default() };
     settings.session.config.context.engine = endless.name();
-    settings.session.engines = Engines::default().with(Arc::clone(&endless) as Arc<dyn Engine>);
+    settings.session.engines = EngineRegistry::default().with(Arc::clone(&endless) as Arc<dyn Engine>);
     let ground = Ground::start(settings, &simulator).await;
     let mut agent = Agent::new(MODEL);
     (0..40).for_each(|_| agent.step(40));

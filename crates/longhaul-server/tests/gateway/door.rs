@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::Tokens;
-use longhaul_server::agents::Moment;
-use longhaul_server::gateway::{Access, Settings as GatewaySettings};
-use longhaul_server::store::{Limits, Secret, Store};
+use longhaul_server::gateway::{ClientAccess, GatewaySettings};
+use longhaul_server::store::{GatewayKey, KeyLimits, Store};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ const MODEL: &str = "claude-sonnet-4-5";
 /// The key of the gateway's own for the provider.
 const HELD: &str = "sk-of-the-gateway-itself";
 
-async fn key(store: &Store, name: &str, limits: Limits) -> String {
-    store.add_key(name, name, limits, Moment(0)).await.unwrap().reveal().to_owned()
+async fn key(store: &Store, name: &str, limits: KeyLimits) -> String {
+    store.add_key(name, name, limits, Timestamp(0)).await.unwrap().reveal().to_owned()
 }
 
 /// Which credentials the newest request had when it reached the provider.
@@ -37,7 +37,7 @@ fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
 async fn where_keys_are_wanted_nobody_comes_in_without_one() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(settings(&simulator.origin())), &simulator).await;
-    let right = key(&ground.store, "somebody", Limits::default()).await;
+    let right = key(&ground.store, "somebody", KeyLimits::default()).await;
     let unknown = format!("lh-{}", "A".repeat(43));
     let wrong = ["", "lh-", "x", &right[..right.len() - 1], &right.to_uppercase(), &unknown];
     for (path, body) in MODELS {
@@ -46,11 +46,7 @@ async fn where_keys_are_wanted_nobody_comes_in_without_one() {
         let said = answer(response).await;
         assert_eq!(said["error"]["type"], "authentication_error", "{path}: {said}");
         for wrong in wrong {
-            assert_eq!(
-                post(&ground, path, &[("x-longhaul-key", wrong)], body).await.status(),
-                401,
-                "{wrong}"
-            );
+            assert_eq!(post(&ground, path, &[("x-longhaul-key", wrong)], body).await.status(), 401, "{wrong}");
         }
     }
     for path in ["/v1/messages/count_tokens", "/v1/files", "/anything"] {
@@ -74,9 +70,7 @@ async fn where_keys_are_wanted_nobody_comes_in_without_one() {
 async fn nothing_of_a_body_is_waited_for_before_the_key() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(settings(&simulator.origin())), &simulator).await;
-    for path in
-        ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/messages/count_tokens", "/other"]
-    {
+    for path in ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/messages/count_tokens", "/other"] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n{{");
         let said = raw(&ground, head.as_bytes()).await;
         assert_eq!(status(&said), 401, "{path}: {said}");
@@ -87,7 +81,7 @@ async fn nothing_of_a_body_is_waited_for_before_the_key() {
 async fn a_key_of_ours_lets_in_and_is_shown_to_nobody() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(settings(&simulator.origin())), &simulator).await;
-    let ours = key(&ground.store, "somebody", Limits::default()).await;
+    let ours = key(&ground.store, "somebody", KeyLimits::default()).await;
     let bearer = format!("Bearer {ours}");
     for (path, body) in MODELS {
         for own in [("x-api-key", "sk-own"), ("authorization", "Bearer sk-ant-oat01-own")] {
@@ -114,12 +108,11 @@ async fn a_key_of_ours_lets_in_and_is_shown_to_nobody() {
 async fn the_gateways_key_stands_where_ours_stood() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
-    let ours = key(&ground.store, "somebody", Limits::default()).await;
+    let ours = key(&ground.store, "somebody", KeyLimits::default()).await;
     let (bearer, lower) = (format!("Bearer {ours}"), format!("bearer  {ours} "));
     for (path, body) in MODELS {
         let held = format!("Bearer {HELD}");
-        let held =
-            if path == "/v1/messages" { ("x-api-key", HELD) } else { ("authorization", held.as_str()) };
+        let held = if path == "/v1/messages" { ("x-api-key", HELD) } else { ("authorization", held.as_str()) };
         for shown in [
             vec![("x-longhaul-key", ours.as_str())],
             vec![("x-api-key", &ours)],
@@ -133,11 +126,7 @@ async fn the_gateways_key_stands_where_ours_stood() {
         }
         let own = [("x-longhaul-key", ours.as_str()), ("authorization", "Bearer sk-own")];
         assert_eq!(post(&ground, path, &own, body).await.status(), 200);
-        assert_eq!(
-            paid(&simulator),
-            pairs(&[("authorization", "Bearer sk-own")]),
-            "a client's own pays first"
-        );
+        assert_eq!(paid(&simulator), pairs(&[("authorization", "Bearer sk-own")]), "a client's own pays first");
         assert_eq!(post(&ground, path, &[("authorization", "Bearer sk-own")], body).await.status(), 401);
     }
 }
@@ -169,7 +158,7 @@ async fn an_open_gateway_is_closed_once_its_store_has_a_key() {
     for path in seen {
         assert_eq!(send(&ground, (Method::GET, path), &[], "").await.status(), 200, "{path}");
     }
-    let ours = key(&ground.store, "somebody", Limits::default()).await;
+    let ours = key(&ground.store, "somebody", KeyLimits::default()).await;
     simulator.pass(Duration::from_secs(5));
     for (path, body) in MODELS {
         assert_eq!(post(&ground, path, &[("x-api-key", "sk-own")], body).await.status(), 401, "{path}");
@@ -183,29 +172,26 @@ async fn an_open_gateway_is_closed_once_its_store_has_a_key() {
     let by_path = format!("/{ours}{path}");
     assert_eq!(post(&ground, &by_path, &[], body).await.status(), 200, "a key may stand in the address");
     // A revoked key opens nothing, the gateway least of all.
-    ground.store.revoke_key("somebody", Moment(1)).await.unwrap();
+    ground.store.revoke_key("somebody", Timestamp(1)).await.unwrap();
     simulator.pass(Duration::from_secs(5));
     for shown in [&shown[..], &[]] {
         assert_eq!(post(&ground, path, shown, body).await.status(), 401);
     }
-    let again =
-        Ground::with_store(holding(&simulator.origin(), HELD), ground.store.clone(), simulator.clock()).await;
+    let again = Ground::with_store(holding(&simulator.origin(), HELD), ground.store.clone(), simulator.clock()).await;
     assert_eq!(post(&again, path, &[], body).await.status(), 401, "from the first request on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_of_a_run_takes_its_own_key_and_shows_it_to_nobody() {
     let simulator = Simulator::start(Settings::default()).await;
-    let secret = Arc::new(Secret::random().unwrap());
-    let access = Access::Run(Arc::clone(&secret));
+    let secret = Arc::new(GatewayKey::random().unwrap());
+    let access = ClientAccess::RunKey(Arc::clone(&secret));
     let settings = GatewaySettings { access, ..holding(&simulator.origin(), HELD) };
     let ground = Ground::start(settings, &simulator).await;
-    let stored = key(&ground.store, "somebody", Limits::default()).await;
+    let stored = key(&ground.store, "somebody", KeyLimits::default()).await;
     let own = secret.reveal();
     for (path, body) in MODELS {
-        for wrong in
-            [vec![], vec![("x-longhaul-key", stored.as_str())], vec![("openai-project", stored.as_str())]]
-        {
+        for wrong in [vec![], vec![("x-longhaul-key", stored.as_str())], vec![("openai-project", stored.as_str())]] {
             assert_eq!(post(&ground, path, &wrong, body).await.status(), 401, "{path} {wrong:?}");
         }
         assert_eq!(post(&ground, &format!("/{stored}{path}"), &[], body).await.status(), 401);
@@ -233,10 +219,10 @@ async fn the_gateway_of_a_run_takes_its_own_key_and_shows_it_to_nobody() {
 async fn a_key_that_is_taken_back_works_five_seconds_longer_at_most() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
-    let ours = key(&ground.store, "somebody", Limits::default()).await;
+    let ours = key(&ground.store, "somebody", KeyLimits::default()).await;
     let ((path, body), shown) = (MODELS[0], [("x-longhaul-key", ours.as_str())]);
     assert_eq!(post(&ground, path, &shown, body).await.status(), 200);
-    ground.store.revoke_key("somebody", Moment(1)).await.unwrap();
+    ground.store.revoke_key("somebody", Timestamp(1)).await.unwrap();
     simulator.pass(Duration::from_secs(5));
     assert_eq!(post(&ground, path, &shown, body).await.status(), 401);
     assert_eq!(send(&ground, (Method::GET, "/metrics"), &shown, "").await.status(), 401);
@@ -246,7 +232,7 @@ async fn a_key_that_is_taken_back_works_five_seconds_longer_at_most() {
 async fn a_limit_of_requests_is_told_in_the_dialect_with_the_time_it_lasts() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
-    let limits = Limits { requests_per_minute: Some(3), ..Limits::default() };
+    let limits = KeyLimits { requests_per_minute: Some(3), ..KeyLimits::default() };
     let ours = key(&ground.store, "somebody", limits).await;
     let shown = [("x-longhaul-key", ours.as_str())];
     for (path, body) in MODELS {
@@ -277,14 +263,14 @@ async fn tokens_of_a_day_are_counted_however_a_request_goes_through() {
     agent.step(200);
     let (path, body) = ("/v1/messages", agent.body().to_string());
     for (number, more) in [None, Some(bypass)].into_iter().enumerate() {
-        let limits = Limits { tokens_per_day: Some(Tokens(1)), ..Limits::default() };
+        let limits = KeyLimits { tokens_per_day: Some(Tokens(1)), ..KeyLimits::default() };
         let name = format!("somebody{number}");
         let ours = key(&ground.store, &name, limits).await;
         let shown: Vec<(&str, &str)> = [("x-longhaul-key", ours.as_str())].into_iter().chain(more).collect();
         assert_eq!(post(&ground, path, &shown, body.clone()).await.status(), 200);
         eventually("what the key used is counted", async || {
             let keys = ground.store.keys().await.unwrap();
-            keys.iter().any(|key| key.name == name && key.used.is_some_and(|used| used.tokens > Tokens(1)))
+            keys.iter().any(|key| key.name == name && key.last_usage.is_some_and(|used| used.tokens > Tokens(1)))
         })
         .await;
         for path in [path, "/v1/messages/count_tokens", "/v1/embeddings"] {
@@ -344,12 +330,12 @@ async fn a_login_that_is_renewed_keeps_its_session() {
     ];
     let open = with_window(settings(&simulator.origin()), MODEL, 32_000);
     one_session(&Ground::start(open.clone(), &simulator).await, "", &renewed).await;
-    let secret = Arc::new(Secret::random().unwrap());
-    let run = GatewaySettings { access: Access::Run(Arc::clone(&secret)), ..open.clone() };
+    let secret = Arc::new(GatewayKey::random().unwrap());
+    let run = GatewaySettings { access: ClientAccess::RunKey(Arc::clone(&secret)), ..open.clone() };
     let before = format!("/{}", secret.reveal());
     one_session(&Ground::start(run, &simulator).await, &before, &renewed).await;
     let shared = Ground::start(closed(open), &simulator).await;
-    let before = format!("/{}", key(&shared.store, "somebody", Limits::default()).await);
+    let before = format!("/{}", key(&shared.store, "somebody", KeyLimits::default()).await);
     one_session(&shared, &before, &renewed).await;
 }
 
@@ -361,9 +347,9 @@ async fn two_tenants_with_the_same_history_and_credential_share_nothing() {
     let mut agent = Agent::new(MODEL);
     (0..12).for_each(|_| agent.step(80));
     let keys = [
-        key(&ground.store, "one", Limits::default()).await,
-        key(&ground.store, "second", Limits::default()).await,
-        key(&ground.store, "third", Limits::default()).await,
+        key(&ground.store, "one", KeyLimits::default()).await,
+        key(&ground.store, "second", KeyLimits::default()).await,
+        key(&ground.store, "third", KeyLimits::default()).await,
     ];
     let [one, others @ ..] = keys.each_ref().map(|key| ("x-longhaul-key", key.as_str()));
     // What a client says of its account is no proof of it.
@@ -378,18 +364,18 @@ async fn two_tenants_with_the_same_history_and_credential_share_nothing() {
     let (again, action) = send(one, &agent).await;
     assert_eq!((&again, action.as_str()), (&session, "replayed"));
     let found = told(&ground, one, &agent, "/recall mismatched types").await;
-    let handle = found.trim_start_matches("[longhaul] ").split(':').next().unwrap().to_owned();
-    let own = told(&ground, one, &agent, &format!("/recall {handle}")).await;
+    let recall_id = found.trim_start_matches("[longhaul] ").split(':').next().unwrap().to_owned();
+    let own = told(&ground, one, &agent, &format!("/recall {recall_id}")).await;
     assert!(own.contains("compiling unit"), "{own}");
     for other in others {
         let before = told(&ground, other, &agent, "/recall mismatched types").await;
-        assert!(before.contains("nothing of this session was kept"), "{before}");
+        assert!(before.contains("the store has nothing of this session"), "{before}");
         let (theirs, action) = send(other, &agent).await;
         assert!(theirs != session && action == "none", "{theirs} {action}");
-        let recalled = told(&ground, other, &agent, &format!("/recall {handle}")).await;
-        assert!(recalled.contains("nothing was found"), "{recalled}");
+        let recalled = told(&ground, other, &agent, &format!("/recall {recall_id}")).await;
+        assert!(recalled.contains("no results"), "{recalled}");
         let undone = told(&ground, other, &agent, "/undo").await;
-        assert!(undone.contains("nothing of this session is compacted"), "{undone}");
+        assert!(undone.contains("this session has no active compaction"), "{undone}");
         let mut fork = agent.clone();
         fork.says("Another way.");
         let (forked, action) = send(other, &fork).await;
@@ -404,7 +390,7 @@ async fn keys_of_two_tenants_share_nothing_and_those_of_one_share_all() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
     let make = async |tenant: &str, name: &str| {
-        let made = ground.store.add_key(tenant, name, Limits::default(), Moment(0)).await.unwrap();
+        let made = ground.store.add_key(tenant, name, KeyLimits::default(), Timestamp(0)).await.unwrap();
         made.reveal().to_owned()
     };
     let (laptop, desktop) = (make("team", "laptop").await, make("team", "desktop").await);

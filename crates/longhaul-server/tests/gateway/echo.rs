@@ -10,8 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// What it says to everything.
-pub(crate) const SAID: &str =
-    "{\"choices\":[{\"message\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}";
+pub(crate) const SAID: &str = "{\"choices\":[{\"message\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}";
 
 /// One request.
 #[derive(Clone)]

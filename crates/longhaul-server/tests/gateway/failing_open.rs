@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::{Limits, Settings as Gateway};
-use longhaul_server::session::{Host, Quiet};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::{GatewayLimits, GatewaySettings as Gateway};
+use longhaul_server::session::{DefaultHost, Host};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use serde_json::json;
 
 use crate::ground::{Agent, Folder, Ground, header, settings, with_window};
@@ -17,9 +17,9 @@ use crate::simulator::{Delivery, Next, Settings, Simulator};
 const MODEL: &str = "claude-sonnet-4-5";
 
 /// Sends a body that must go through as it came, and be said to, with a count.
-async fn goes_through(simulator: &Simulator, ground: &Ground, dialect: Dialect, body: Vec<u8>, reason: &str) {
+async fn goes_through(simulator: &Simulator, ground: &Ground, api_format: ApiFormat, body: Vec<u8>, reason: &str) {
     let before = counted(ground, reason).await;
-    let response = ground.post(path(dialect), body.clone()).await;
+    let response = ground.post(path(api_format), body.clone()).await;
     assert_eq!(header(&response, "x-longhaul-action"), format!("bypassed:{reason}"));
     let status = response.status().as_u16();
     let reply = response.bytes().await.unwrap();
@@ -54,8 +54,8 @@ fn due() -> (Agent, impl Fn(&Simulator) -> Gateway) {
 async fn what_cannot_be_read_goes_through() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    for dialect in Dialect::ALL {
-        let good = short(dialect, "hi").to_string();
+    for api_format in ApiFormat::ALL {
+        let good = short(api_format, "hi").to_string();
         for body in [
             b"\xff\xfe".to_vec(),
             format!("{:4096}", "").into_bytes(),
@@ -66,7 +66,7 @@ async fn what_cannot_be_read_goes_through() {
             "[".repeat(200_000).into_bytes(),
             format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000)).into_bytes(),
         ] {
-            goes_through(&simulator, &ground, dialect, body, "unreadable").await;
+            goes_through(&simulator, &ground, api_format, body, "unreadable").await;
         }
     }
 }
@@ -75,21 +75,21 @@ async fn what_cannot_be_read_goes_through() {
 async fn a_deadline_that_has_passed_lets_it_through() {
     let simulator = Simulator::start(Settings::default()).await;
     let (agent, settings) = due();
-    let limits = Limits { deadline: Duration::ZERO, ..Limits::default() };
+    let limits = GatewayLimits { deadline: Duration::ZERO, ..GatewayLimits::default() };
     let ground = Ground::start(Gateway { limits, ..settings(&simulator) }, &simulator).await;
     let body = agent.body().to_string().into_bytes();
-    goes_through(&simulator, &ground, Dialect::Messages, body, "deadline").await;
+    goes_through(&simulator, &ground, ApiFormat::Messages, body, "deadline").await;
 }
 
 /// A host that fails in the worst way, for as long as it is told to.
 struct Panics(AtomicBool);
 
 impl Host for Panics {
-    fn mark(&self) -> Option<String> {
-        Quiet.mark()
+    fn random_tag(&self) -> Option<String> {
+        DefaultHost.random_tag()
     }
 
-    fn say(&self, _line: &str) {
+    fn report(&self, _line: &str) {
         assert!(!self.0.load(Ordering::SeqCst), "a panic, as the test wants it");
     }
 }
@@ -98,12 +98,12 @@ impl Host for Panics {
 async fn a_panic_lets_it_through_and_the_session_goes_on_after_it() {
     let simulator = Simulator::start(Settings::default()).await;
     let (mut agent, settings) = due();
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     let host = Arc::new(Panics(AtomicBool::new(true)));
     let ground = Ground::with_host(settings(&simulator), store, simulator.clock(), host.clone()).await;
     for _ in 0..3 {
         let body = agent.body().to_string().into_bytes();
-        goes_through(&simulator, &ground, Dialect::Messages, body, "engine").await;
+        goes_through(&simulator, &ground, ApiFormat::Messages, body, "engine").await;
         agent.step(1);
     }
     host.0.store(false, Ordering::SeqCst);
@@ -116,8 +116,8 @@ async fn a_store_that_breaks_does_not_stop_a_session() {
     let simulator = Simulator::start(Settings::default()).await;
     let folder = Folder::new();
     let (mut agent, settings) = due();
-    let place = Place::File(folder.path().join("store.db"));
-    let store = Store::open(&place, Sync::Normal).await.unwrap();
+    let place = StoreLocation::File(folder.path().join("store.db"));
+    let store = Store::open(&place, Durability::Normal).await.unwrap();
     let ground = Ground::with_store(settings(&simulator), store, simulator.clock()).await;
     let response = ground.post_json("/v1/messages", &agent.body()).await;
     assert_eq!(header(&response, "x-longhaul-action"), "compacted");
@@ -125,10 +125,7 @@ async fn a_store_that_breaks_does_not_stop_a_session() {
     folder.break_store();
     agent.step(1);
     let response = ground.post_json("/v1/messages", &agent.body()).await;
-    assert_eq!(
-        (response.status().as_u16(), header(&response, "x-longhaul-action").as_str()),
-        (200, "replayed")
-    );
+    assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action").as_str()), (200, "replayed"));
     assert!(header(&response, "x-longhaul-store").starts_with("unavailable: "));
 }
 
@@ -136,23 +133,19 @@ async fn a_store_that_breaks_does_not_stop_a_session() {
 async fn a_store_that_is_broken_from_the_start_does_not_stop_a_session() {
     let simulator = Simulator::start(Settings::default()).await;
     let folder = Folder::new();
-    let place = Place::File(folder.path().join("store.db"));
-    let store = Store::open(&place, Sync::Normal).await.unwrap();
+    let place = StoreLocation::File(folder.path().join("store.db"));
+    let store = Store::open(&place, Durability::Normal).await.unwrap();
     folder.break_store();
     let (agent, settings) = due();
     let ground = Ground::with_store(settings(&simulator), store, simulator.clock()).await;
-    for dialect in Dialect::ALL {
-        let response = ground.post(path(dialect), short(dialect, "hi").to_string()).await;
-        assert_eq!(
-            (response.status().as_u16(), header(&response, "x-longhaul-action").as_str()),
-            (200, "none")
-        );
+    for api_format in ApiFormat::ALL {
+        let response = ground.post(path(api_format), short(api_format, "hi").to_string()).await;
+        assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action").as_str()), (200, "none"));
     }
     let response = ground.post_json("/v1/messages", &agent.body()).await;
     let said = (header(&response, "x-longhaul-action"), header(&response, "x-longhaul-store"));
     assert_eq!((said.0.as_str(), said.1.starts_with("unavailable: ")), ("compacted", true), "{said:?}");
-    let response =
-        ground.post_json("/v1/messages/count_tokens", &json!({"model": MODEL, "messages": []})).await;
+    let response = ground.post_json("/v1/messages/count_tokens", &json!({"model": MODEL, "messages": []})).await;
     assert_ne!(response.status(), 503, "{}", response.text().await.unwrap());
     let health = ground.http.get(format!("{}/healthz", ground.url)).send().await.unwrap();
     assert_eq!(health.status(), 200);
@@ -290,73 +283,61 @@ async fn a_request_that_is_wrong_anyway_gets_the_providers_own_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_long_for_the_provider_is_compacted_and_sent_again() {
-    for dialect in Dialect::ALL {
+    for api_format in ApiFormat::ALL {
         let simulator = Simulator::start(Settings::window(16_000)).await;
         let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-        let body = match dialect {
-            Dialect::Messages => {
+        let body = match api_format {
+            ApiFormat::Messages => {
                 let mut agent = Agent::new(MODEL);
                 (0..30).for_each(|_| agent.step(60));
                 agent.body()
             }
-            Dialect::Chat | Dialect::Responses => talk(dialect),
+            ApiFormat::Chat | ApiFormat::Responses => talk(api_format),
         };
-        let response = ground.post_json(path(dialect), &body).await;
+        let response = ground.post_json(path(api_format), &body).await;
         let action = header(&response, "x-longhaul-action");
         let status = response.status().as_u16();
         let reply = response.bytes().await.unwrap();
         assert_eq!((status, action.as_str()), (200, "compacted"), "{}", String::from_utf8_lossy(&reply));
         let seen = simulator.seen();
-        assert_eq!((seen.len(), seen[0].status, seen[1].status), (2, 400, 200), "{dialect}");
+        assert_eq!((seen.len(), seen[0].status, seen[1].status), (2, 400, 200), "{api_format}");
         assert_eq!(reply, seen[1].shown());
     }
 }
 
 /// A long talk with many outputs, in one of the other two dialects.
-fn talk(dialect: Dialect) -> serde_json::Value {
+fn talk(api_format: ApiFormat) -> serde_json::Value {
     let mut list = vec![json!({"role": "user", "content": "Make the build green."})];
     for n in 0..20 {
-        let output: String =
-            (0..90).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
-        let (id, arguments) =
-            (format!("call_{n}"), json!({"command": format!("make target{n}")}).to_string());
-        if dialect == Dialect::Chat {
-            let call =
-                json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let output: String = (0..90).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let (id, arguments) = (format!("call_{n}"), json!({"command": format!("make target{n}")}).to_string());
+        if api_format == ApiFormat::Chat {
+            let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
             list.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
             list.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
         } else {
-            list.push(
-                json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": arguments}),
-            );
+            list.push(json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": arguments}));
             list.push(json!({"type": "function_call_output", "call_id": id, "output": output}));
         }
     }
-    json!({"model": "gpt-5", dialect.list(): list})
+    json!({"model": "gpt-5", api_format.messages_field(): list})
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_helps_the_client_hears_the_provider() {
     let simulator = Simulator::start(Settings::window(16_000)).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    for dialect in Dialect::ALL {
-        let words = short(dialect, &" word".repeat(40_000));
-        let response = ground.post_json(path(dialect), &words).await;
+    for api_format in ApiFormat::ALL {
+        let words = short(api_format, &" word".repeat(40_000));
+        let response = ground.post_json(path(api_format), &words).await;
         assert_eq!(response.status(), 400);
-        assert_eq!(response.bytes().await.unwrap(), simulator.last().unwrap().reply, "{dialect}");
+        assert_eq!(response.bytes().await.unwrap(), simulator.last().unwrap().reply, "{api_format}");
         for status in [401, 403, 404, 413, 429, 500, 503, 529] {
             simulator.next(Next::Fails { status, headers: vec![("retry-after", "7".to_owned())] });
-            let response = ground.post_json(path(dialect), &short(dialect, "hi")).await;
-            assert_eq!(
-                (response.status().as_u16(), header(&response, "retry-after")),
-                (status, "7".to_owned())
-            );
+            let response = ground.post_json(path(api_format), &short(api_format, "hi")).await;
+            assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (status, "7".to_owned()));
             assert!(header(&response, "request-id").starts_with("req_"));
-            assert_eq!(
-                response.bytes().await.unwrap(),
-                simulator.last().unwrap().reply,
-                "{dialect} {status}"
-            );
+            assert_eq!(response.bytes().await.unwrap(), simulator.last().unwrap().reply, "{api_format} {status}");
         }
     }
 }
@@ -366,8 +347,8 @@ async fn an_upstream_that_is_not_there_is_an_error_of_the_dialect() {
     let simulator = Simulator::start(Settings::default()).await;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ground = Ground::start(settings(&format!("http://{nobody}")), &simulator).await;
-    for dialect in Dialect::ALL {
-        let response = ground.post_json(path(dialect), &short(dialect, "hi")).await;
+    for api_format in ApiFormat::ALL {
+        let response = ground.post_json(path(api_format), &short(api_format, "hi")).await;
         assert_eq!(response.status(), 502);
         let said = crate::ground::answer(response).await;
         assert!(said["error"]["message"].as_str().unwrap().contains("longhaul:"), "{said}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul_engine::prices::{self, Dollars, Usage};
-use longhaul_server::session::UNDO_HOLDS;
+use longhaul_server::session::UNDO_PROMISE;
 use serde_json::{Value, json};
 
 use crate::ground::{Agent, Ground, answer, header, settings, with_window};
@@ -13,13 +13,13 @@ const MODEL: &str = "claude-sonnet-4-5";
 
 /// The provider's own count of a request.
 fn counted(reply: &Value) -> Usage {
-    Usage::read(&reply["usage"]).unwrap()
+    Usage::parse(&reply["usage"]).unwrap()
 }
 
 /// The numbers of a text, in their order.
 fn numbers(text: &str) -> Vec<u64> {
     let plain = text.replace(',', "");
-    plain.split(|sign: char| !sign.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    plain.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// What is said in answer to a command, which leaves no trace in the history.
@@ -44,8 +44,7 @@ async fn context_preview_header_and_provider_agree_on_the_size_of_a_request() {
     for n in 0..60 {
         agent.step(60);
         let response = ground.post_json("/v1/messages", &agent.body()).await;
-        let (tokens, action) =
-            (header(&response, "x-longhaul-tokens"), header(&response, "x-longhaul-action"));
+        let (tokens, action) = (header(&response, "x-longhaul-tokens"), header(&response, "x-longhaul-action"));
         let provider = counted(&answer(response).await).input.unwrap().number();
         simulator.pass(Duration::from_secs(5));
         // By then the provider has reported a few requests; the one that compacts is counted before it reports.
@@ -80,17 +79,17 @@ async fn an_undo_says_how_long_it_holds_and_keeps_its_word() {
         answer(response).await;
     }
     let said = ask(&ground, &agent, "/undo").await;
-    assert!(said.contains(UNDO_HOLDS), "{said}");
+    assert!(said.contains(UNDO_PROMISE), "{said}");
     for n in 0..4 {
         agent.says(&format!("Go on with part {n}."));
         let response = ground.post_json("/v1/messages", &agent.body()).await;
         assert_eq!(header(&response, "x-longhaul-action"), "none", "somebody speaks, and it is still undone");
         answer(response).await;
     }
-    let before = ground.gateway.sums().compactions;
+    let before = ground.gateway.totals().compactions;
     let said = ask(&ground, &agent, "/compress").await;
     assert!(said.contains("compacted:"), "{said}");
-    assert_eq!(ground.gateway.sums().compactions, before + 1, "one that somebody typed counts, too");
+    assert_eq!(ground.gateway.totals().compactions, before + 1, "one that somebody typed counts, too");
 }
 
 /// The body of an agent that sets a breakpoint of its own at the end.
@@ -106,8 +105,7 @@ async fn what_was_saved_is_measured_against_the_same_client_without_us() {
     let price = prices::find(MODEL).unwrap().price;
     let bill = |usage: &Usage| usage.bill(&price).total();
     for has_marks in [true, false] {
-        let (with, alone) =
-            (Simulator::start(Settings::default()).await, Simulator::start(Settings::default()).await);
+        let (with, alone) = (Simulator::start(Settings::default()).await, Simulator::start(Settings::default()).await);
         let mut ground = Ground::start(with_window(settings(&with.origin()), MODEL, 24_000), &with).await;
         let mut agent = Agent::new(MODEL);
         (0..6).for_each(|_| agent.step(60));
@@ -120,17 +118,15 @@ async fn what_was_saved_is_measured_against_the_same_client_without_us() {
             compactions += usize::from(header(&response, "x-longhaul-action") == "compacted");
             spent += bill(&counted(&answer(response).await));
             let direct = ground.http.post(format!("{}/v1/messages", alone.origin())).body(body.to_string());
-            let direct =
-                direct.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
-            without +=
-                bill(&counted(&answer(direct.header("x-api-key", "sk-direct").send().await.unwrap()).await));
+            let direct = direct.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
+            without += bill(&counted(&answer(direct.header("x-api-key", "sk-direct").send().await.unwrap()).await));
             // There is a pause that outlasts the cache, for both.
             let pause = Duration::from_secs(if n == 20 { 900 } else { 20 });
             with.pass(pause);
             alone.pass(pause);
         }
         ground.stop().await;
-        let sums = ground.gateway.sums();
+        let sums = ground.gateway.totals();
         let (claimed, measured) = (sums.saved.unwrap(), without - spent);
         println!(
             "breakpoints of its own: {has_marks}; {compactions} compactions, claimed {claimed}, measured {measured}, spent {spent}"
@@ -153,7 +149,7 @@ async fn a_model_of_which_only_another_version_has_a_price_is_not_billed() {
         let body = json!({"model": model, "messages": [{"role": "user", "content": long}]});
         answer(ground.post_json("/v1/chat/completions", &body).await).await;
         ground.stop().await;
-        let spent = ground.gateway.sums().spent;
+        let spent = ground.gateway.totals().spent;
         assert_eq!(spent == Dollars::ZERO, model == "gpt-6.1-sol", "{model}: {spent}");
     }
 }

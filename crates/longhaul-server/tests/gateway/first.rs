@@ -37,16 +37,13 @@ async fn with_compression_off_every_byte_passes() {
     let simulator = Simulator::start(Settings::default()).await;
     let off = longhaul_server::gateway::Switch::Off;
     let ground = Ground::start(
-        longhaul_server::gateway::Settings { compression: off, ..settings(&simulator.origin()) },
+        longhaul_server::gateway::GatewaySettings { compression: off, ..settings(&simulator.origin()) },
         &simulator,
     )
     .await;
     let body = "{ \"model\" : \"gpt-5\",\n\"messages\": [ {\"role\":\"user\",\"content\":\"h\\u0069\"} ] }";
     let response = ground.post("/v1/chat/completions", body).await;
-    assert_eq!(
-        (response.status().as_u16(), header(&response, "x-longhaul-action")),
-        (200, "none".to_owned())
-    );
+    assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action")), (200, "none".to_owned()));
     let reply = response.bytes().await.unwrap();
     let seen = simulator.last().unwrap();
     assert_eq!((seen.text(), &reply), (body, &seen.reply));
@@ -62,7 +59,7 @@ async fn commands_are_answered_here_and_leave_no_trace() {
     for (command, said) in [
         ("/context", "tokens"),
         ("/compress", "compacted:"),
-        ("/undo", "taken back"),
+        ("/undo", "undone: "),
         ("/recall mismatched types", "mismatched"),
     ] {
         agent.says(command);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::{Limits, Settings};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::{GatewayLimits, GatewaySettings};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 800;
 async fn eight_hundred_counts_at_once_end_and_the_health_check_answers_meanwhile() {
     crate::raw::raise_descriptor_limit();
     let (echo, folder) = (Echo::start().await, Folder::new());
-    let store = Store::open(&Place::File(folder.path().join("store.db")), Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::File(folder.path().join("store.db")), Durability::Normal).await.unwrap();
     let ground = Ground::with_store(settings(&echo.origin), store, Arc::default()).await;
     let mut agent = Agent::new(MODEL);
     (0..20).for_each(|_| agent.step(40));
@@ -46,10 +46,9 @@ async fn eight_hundred_counts_at_once_end_and_the_health_check_answers_meanwhile
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_share_the_room_there_is_and_who_finds_none_is_told_to_try_again() {
     let echo = Echo::start().await;
-    let limits = Limits { body: 1 << 20, bodies: 2 << 20, ..Limits::default() };
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let ground =
-        Ground::with_store(Settings { limits, ..settings(&echo.origin) }, store, Arc::default()).await;
+    let limits = GatewayLimits { max_body_bytes: 1 << 20, max_total_body_bytes: 2 << 20, ..GatewayLimits::default() };
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let ground = Ground::with_store(GatewaySettings { limits, ..settings(&echo.origin) }, store, Arc::default()).await;
     // Two who announce a body each that fills the room, and send most of it.
     let head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
     let mut senders = Vec::new();
@@ -59,7 +58,7 @@ async fn bodies_share_the_room_there_is_and_who_finds_none_is_told_to_try_again(
         socket.write_all(&vec![b' '; 1 << 19]).await.unwrap();
         senders.push(socket);
     }
-    let body = short(Dialect::Messages, "hi").to_string();
+    let body = short(ApiFormat::Messages, "hi").to_string();
     let refused = loop {
         let response = ground.post("/v1/messages", body.clone()).await;
         // Until both are heard there is room.
@@ -79,12 +78,11 @@ async fn bodies_share_the_room_there_is_and_who_finds_none_is_told_to_try_again(
 async fn a_body_that_is_packed_very_tightly_takes_no_more_room_than_there_is() {
     use std::io::Write as _;
     let echo = Echo::start().await;
-    let limits = Limits { body: 8 << 20, bodies: 40 << 20, ..Limits::default() };
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let ground =
-        Ground::with_store(Settings { limits, ..settings(&echo.origin) }, store, Arc::default()).await;
+    let limits = GatewayLimits { max_body_bytes: 8 << 20, max_total_body_bytes: 40 << 20, ..GatewayLimits::default() };
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let ground = Ground::with_store(GatewaySettings { limits, ..settings(&echo.origin) }, store, Arc::default()).await;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    gzip.write_all(short(Dialect::Messages, &" ".repeat(7 << 20)).to_string().as_bytes()).unwrap();
+    gzip.write_all(short(ApiFormat::Messages, &" ".repeat(7 << 20)).to_string().as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let sent = (0..40).map(|_| {
         let request = ground.request("/v1/messages", gzip.clone());

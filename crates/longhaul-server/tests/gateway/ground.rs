@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::Tokens;
 use longhaul_engine::config::{Config, ModelOverride};
-use longhaul_server::agents::Moment;
-use longhaul_server::gateway::{Access, Gateway, Limits, Settings, Switch, Upstreams, World};
-use longhaul_server::session::{self, Host, Quiet};
-use longhaul_server::store::{Place, Store, Sync};
-use longhaul_server::upstream::{Client, Network, Provider, Proxies, Upstream};
+use longhaul_server::gateway::{
+    ClientAccess, Gateway, GatewayEnvironment, GatewayLimits, GatewaySettings, Switch, Upstreams,
+};
+use longhaul_server::session::{self, DefaultHost, Host};
+use longhaul_server::store::{Durability, Store, StoreLocation};
+use longhaul_server::upstream::{Client, ClientOptions, Provider, ProxyMode, Upstream};
 use reqwest::Response;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -33,25 +36,24 @@ pub(crate) struct Ground {
 }
 
 /// Settings for an upstream at this address.
-pub(crate) fn settings(upstream: &str) -> Settings {
-    let at = |provider: &str| {
-        Arc::new(Upstream::new(Provider::named(provider).unwrap(), Some(upstream), None).unwrap())
-    };
-    Settings {
-        session: session::Settings::default(),
+pub(crate) fn settings(upstream: &str) -> GatewaySettings {
+    let at =
+        |provider: &str| Arc::new(Upstream::new(Provider::named(provider).unwrap(), Some(upstream), None).unwrap());
+    GatewaySettings {
+        session: session::SessionSettings::default(),
         compression: Switch::On,
         commands: Switch::On,
-        recall: longhaul_server::gateway::Recall::Auto,
+        recall: longhaul_server::gateway::RecallMode::Auto,
         upstreams: Upstreams { chat: at("openai"), messages: at("anthropic"), responses: at("openai") },
-        access: Access::Open,
+        access: ClientAccess::Open,
         hosts: Vec::new(),
-        limits: Limits::default(),
+        limits: GatewayLimits::default(),
         keep_alive: None,
     }
 }
 
 /// The same, with a window for a model.
-pub(crate) fn with_window(mut settings: Settings, model: &str, window: u64) -> Settings {
+pub(crate) fn with_window(mut settings: GatewaySettings, model: &str, window: u64) -> GatewaySettings {
     let stated = ModelOverride { context_length: Some(Tokens(window)), ..ModelOverride::default() };
     let config: &mut Config = &mut settings.session.config;
     config.models.insert(model.to_owned(), stated);
@@ -60,35 +62,38 @@ pub(crate) fn with_window(mut settings: Settings, model: &str, window: u64) -> S
 
 /// A client for upstreams.
 pub(crate) fn client() -> Client {
-    let network =
-        Network { proxies: Proxies::None, connect: Duration::from_secs(5), dice: Arc::new(|| 1 << 31) };
+    let network = ClientOptions {
+        proxies: ProxyMode::Direct,
+        connect_timeout: Duration::from_secs(5),
+        random_bits: Arc::new(|| 1 << 31),
+    };
     Client::new(network).unwrap()
 }
 
 impl Ground {
     /// Begins, with a store in memory and a clock that is the simulator's.
-    pub(crate) async fn start(settings: Settings, simulator: &Simulator) -> Self {
-        let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    pub(crate) async fn start(settings: GatewaySettings, simulator: &Simulator) -> Self {
+        let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
         Self::with_store(settings, store, simulator.clock()).await
     }
 
-    pub(crate) async fn with_store(settings: Settings, store: Store, clock: Arc<AtomicI64>) -> Self {
-        Self::with_host(settings, store, clock, Arc::new(Quiet)).await
+    pub(crate) async fn with_store(settings: GatewaySettings, store: Store, clock: Arc<AtomicI64>) -> Self {
+        Self::with_host(settings, store, clock, Arc::new(DefaultHost)).await
     }
 
     pub(crate) async fn with_host(
-        settings: Settings,
+        settings: GatewaySettings,
         store: Store,
         clock: Arc<AtomicI64>,
         host: Arc<dyn Host>,
     ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let clock: Arc<dyn Fn() -> Moment + Send + std::marker::Sync> =
-            Arc::new(move || Moment(NOON + clock.load(Ordering::SeqCst)));
-        let world = World { clock, host };
+        let clock: Arc<dyn Fn() -> Timestamp + Send + std::marker::Sync> =
+            Arc::new(move || Timestamp(NOON + clock.load(Ordering::SeqCst)));
+        let world = GatewayEnvironment { clock, host };
         let gateway = Gateway::new(settings, store.clone(), client(), world);
-        let (stop, stopped) = oneshot::channel::<()>();
+        let (cancel, stopped) = oneshot::channel::<()>();
         let served = Arc::clone(&gateway);
         let serving = tokio::spawn(async move {
             let stopped = async {
@@ -99,7 +104,7 @@ impl Ground {
         // Who is first settles it for all.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { url, gateway, store, http, stop: Some(stop), serving: Some(serving) }
+        Self { url, gateway, store, http, stop: Some(cancel), serving: Some(serving) }
     }
 
     /// Sends a body to a path.
@@ -109,8 +114,7 @@ impl Ground {
 
     /// The same, before it is sent.
     pub(crate) fn request(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
-        let request =
-            self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
+        let request = self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
         let request = request.header("anthropic-version", "2023-06-01");
         request.header("x-api-key", "sk-client-of-the-test").body(body)
     }
@@ -129,25 +133,20 @@ impl Ground {
 }
 
 /// A folder that is gone when the test is.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let mut bytes = [0_u8; 8];
-        getrandom::fill(&mut bytes).unwrap();
-        let folder =
-            std::env::temp_dir().join(format!("longhaul-gateway-{:016x}", u64::from_le_bytes(bytes)));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        Self(TempDir::new().unwrap())
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
-        &self.0
+        self.0.path()
     }
 
     /// Takes all tables out of the store that is here, as a foolish hand would.
     pub(crate) fn break_store(&self) {
-        let database = rusqlite::Connection::open(self.0.join("store.db")).unwrap();
+        let database = rusqlite::Connection::open(self.path().join("store.db")).unwrap();
         database.busy_timeout(Duration::from_secs(20)).unwrap();
         let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
         let tables: Vec<String> = {
@@ -158,12 +157,6 @@ impl Folder {
         for table in tables {
             database.execute_batch(&format!("DROP TABLE IF EXISTS \"{table}\"")).unwrap();
         }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -205,13 +198,14 @@ impl Agent {
         let n = self.steps;
         self.steps += 1;
         let id = format!("toolu_{n}");
-        let noise: String =
-            (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let noise: String = (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
         let output = format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\n");
         let thoughts = format!("Target {n} does not build yet; I will look at src/file{n}.rs.");
-        let call = json!({"type": "tool_use", "id": id, "name": "bash", "input": {"command": format!("make target{n}")}});
+        let call =
+            json!({"type": "tool_use", "id": id, "name": "bash", "input": {"command": format!("make target{n}")}});
         let reply = json!({"role": "assistant", "content": [{"type": "text", "text": thoughts}, call]});
-        let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]});
+        let result =
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]});
         self.messages.extend([reply, result]);
     }
 

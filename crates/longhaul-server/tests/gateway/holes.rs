@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use longhaul_server::store::Limits;
+use longhaul_server::store::KeyLimits;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn no_key_becomes_part_of_a_statement() {
     let simulator = Simulator::start(Settings::default()).await;
     let place = Place::new(Database::Sqlite);
     for access in [settings(&simulator.origin()), closed(holding(&simulator.origin(), "sk-held"))] {
-        let is_closed = access.access == longhaul_server::gateway::Access::Keys;
+        let is_closed = access.access == longhaul_server::gateway::ClientAccess::Keys;
         let ground = Ground::with_store(access, place.open().await, simulator.clock()).await;
         let long = "a".repeat(100_000);
         for hostile in HOSTILE.into_iter().chain([long.as_str()]) {
@@ -54,15 +54,10 @@ async fn no_key_becomes_part_of_a_statement() {
         }
         ground
             .store
-            .add_key(
-                "t",
-                if is_closed { "one" } else { "two" },
-                Limits::default(),
-                longhaul_server::agents::Moment(0),
-            )
+            .add_key("t", if is_closed { "one" } else { "two" }, KeyLimits::default(), longhaul_engine::Timestamp(0))
             .await
             .unwrap();
-        assert_eq!(ground.store.faults().await.unwrap(), Vec::<String>::new());
+        assert_eq!(ground.store.check_integrity().await.unwrap(), Vec::<String>::new());
     }
     let names = place.ask("SELECT name FROM tenants").await;
     let is_plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -72,8 +67,7 @@ async fn no_key_becomes_part_of_a_statement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_field_of_a_request_chooses_where_it_goes() {
     let simulator = Simulator::start(Settings::default()).await;
-    let (elsewhere, ground) =
-        (Elsewhere::open().await, Ground::start(settings(&simulator.origin()), &simulator).await);
+    let (elsewhere, ground) = (Elsewhere::open().await, Ground::start(settings(&simulator.origin()), &simulator).await);
     let (url, host) = (elsewhere.url(), elsewhere.host());
     let fields = [
         "api_base",
@@ -188,16 +182,12 @@ async fn nobody_is_followed_elsewhere() {
     let simulator = Simulator::start(Settings::default()).await;
     let (elsewhere, ground) =
         (Elsewhere::open().await, Ground::start(holding(&simulator.origin(), "sk-held"), &simulator).await);
-    let http =
-        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let place = format!("{}/v1/messages", elsewhere.url());
     for status in [301, 302, 303, 307, 308] {
-        for (path, body) in
-            MODELS.into_iter().chain([("/v1/files", "{}"), ("/v1/messages/count_tokens", "{}")])
-        {
+        for (path, body) in MODELS.into_iter().chain([("/v1/files", "{}"), ("/v1/messages/count_tokens", "{}")]) {
             simulator.next(Next::Fails { status, headers: vec![("location", place.clone())] });
-            let request =
-                http.post(format!("{}{path}", ground.url)).header("anthropic-version", "2023-06-01");
+            let request = http.post(format!("{}{path}", ground.url)).header("anthropic-version", "2023-06-01");
             let response = request.body(body).send().await.unwrap();
             assert_eq!(response.status(), status, "{path}");
             assert_eq!(response.headers()["location"], place.as_str(), "the provider's own word");
@@ -208,20 +198,16 @@ async fn nobody_is_followed_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_for_one_provider_is_not_sent_to_another() {
-    let (messages, other) =
-        (Simulator::start(Settings::default()).await, Simulator::start(Settings::default()).await);
+    let (messages, other) = (Simulator::start(Settings::default()).await, Simulator::start(Settings::default()).await);
     let mut apart = settings(&other.origin());
     apart.upstreams.messages = settings(&messages.origin()).upstreams.messages;
     let ground = Ground::start(apart, &messages).await;
-    for (path, key) in
-        [("/v1/models", "x-api-key"), ("/v1/files", "x-api-key"), ("/v1/models", "authorization")]
-    {
+    for (path, key) in [("/v1/models", "x-api-key"), ("/v1/files", "x-api-key"), ("/v1/models", "authorization")] {
         let request = ground.http.get(format!("{}{path}", ground.url)).header(key, "Bearer sk-own");
         request.send().await.unwrap();
     }
-    let with = |simulator: &Simulator, key: &str| {
-        simulator.seen().iter().filter(|seen| seen.header(key).is_some()).count()
-    };
+    let with =
+        |simulator: &Simulator, key: &str| simulator.seen().iter().filter(|seen| seen.header(key).is_some()).count();
     assert_eq!((with(&messages, "x-api-key"), with(&other, "x-api-key")), (2, 0));
     assert_eq!((with(&messages, "authorization"), with(&other, "authorization")), (0, 1));
 }
@@ -260,8 +246,8 @@ fn no_key_of_the_configuration_names_a_program_but_the_folder_of_plug_ins() {
         .collect();
     assert!(keys.len() > 20, "{keys:?}");
     for word in [
-        "command", "cmd", "exec", "program", "binary", "script", "shell", "hook", "plugin", "module",
-        "import", "callback",
+        "command", "cmd", "exec", "program", "binary", "script", "shell", "hook", "plugin", "module", "import",
+        "callback",
     ] {
         let found = keys.iter().find(|key| key.split('_').any(|part| part.trim_end_matches('s') == word));
         assert!(found.is_none(), "{found:?} sounds as if it named something that is run");
@@ -271,9 +257,7 @@ fn no_key_of_the_configuration_names_a_program_but_the_folder_of_plug_ins() {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 folders.push(entry);
-            } else if entry.extension().is_some_and(|ending| ending == "rs")
-                && !entry.ends_with("plugins/process.rs")
-            {
+            } else if entry.extension().is_some_and(|ending| ending == "rs") && !entry.ends_with("plugins/process.rs") {
                 let source = std::fs::read_to_string(&entry).unwrap();
                 let starts = ["process::Command", "tokio::process", "libc::exec", "posix_spawn"];
                 assert!(!starts.iter().any(|start| source.contains(start)), "{}", entry.display());
@@ -289,13 +273,8 @@ async fn commands_want_a_key_as_requests_do() {
     for command in ["/undo", "/recall everything", "/context", "/compress"] {
         let mut agent = Agent::new("claude-sonnet-4-5");
         agent.says(command);
-        let said = send(
-            &ground,
-            (Method::POST, "/v1/messages"),
-            &[("x-api-key", "sk-own")],
-            agent.body().to_string(),
-        )
-        .await;
+        let said =
+            send(&ground, (Method::POST, "/v1/messages"), &[("x-api-key", "sk-own")], agent.body().to_string()).await;
         assert_eq!(said.status(), 401, "{command}");
     }
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::{Limits, Settings as Gateway};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::{GatewayLimits, GatewaySettings as Gateway};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -37,13 +37,13 @@ fn watch_panics() {
 
 async fn ground(echo: &Echo) -> Ground {
     watch_panics();
-    let limits = Limits {
-        head: Duration::from_millis(500),
-        pieces: Duration::from_millis(500),
-        body: 1 << 20,
-        ..Limits::default()
+    let limits = GatewayLimits {
+        head_timeout: Duration::from_millis(500),
+        piece_timeout: Duration::from_millis(500),
+        max_body_bytes: 1 << 20,
+        ..GatewayLimits::default()
     };
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     let settings = with_window(settings(&echo.origin), "claude-sonnet-4-5", 16_000);
     let mut ground = Ground::with_store(Gateway { limits, ..settings }, store, Arc::default()).await;
     // Connections that nobody uses are closed soon here, and a good client should not be about to use one.
@@ -64,7 +64,7 @@ fn cases<T>(count: usize, strategy: &impl Strategy<Value = T>) -> Vec<T> {
 /// A good request is answered in time.
 async fn is_well(ground: &Ground) {
     let start = Instant::now();
-    let response = ground.post_json("/v1/messages", &short(Dialect::Messages, "are you well?")).await;
+    let response = ground.post_json("/v1/messages", &short(ApiFormat::Messages, "are you well?")).await;
     assert_eq!(response.status(), 200);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(PANICS.load(Ordering::SeqCst), 0, "something panicked");
@@ -72,7 +72,7 @@ async fn is_well(ground: &Ground) {
 
 /// A piece of a request that is almost one.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
-    let known = prop::sample::select(vec![
+    let cache = prop::sample::select(vec![
         "POST /v1/messages HTTP/1.1\r\n",
         "GET / HTTP/1.1\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -98,8 +98,8 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         " folded\r\n",
         ": no name\r\n",
     ]);
-    let known = known.prop_map(|text| text.as_bytes().to_vec());
-    prop_oneof![8 => known, 1 => prop::collection::vec(any::<u8>(), 0..40)]
+    let cache = cache.prop_map(|text| text.as_bytes().to_vec());
+    prop_oneof![8 => cache, 1 => prop::collection::vec(any::<u8>(), 0..40)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +189,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 /// A body of each dialect, with all that is usual in it.
-fn bodies() -> [(Dialect, Value); 3] {
+fn bodies() -> [(ApiFormat, Value); 3] {
     let mut agent = Agent::new("claude-sonnet-4-5");
     (0..3).for_each(|_| agent.step(3));
     let call = json!({"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{\"a\":1}"}});
@@ -202,7 +202,7 @@ fn bodies() -> [(Dialect, Value); 3] {
         {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": "o"},
     ]});
-    [(Dialect::Messages, agent.body()), (Dialect::Chat, chat), (Dialect::Responses, responses)]
+    [(ApiFormat::Messages, agent.body()), (ApiFormat::Chat, chat), (ApiFormat::Responses, responses)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +210,7 @@ async fn bodies_that_are_almost_right_hurt_nobody() {
     let echo = Echo::start().await;
     let ground = ground(&echo).await;
     let odds = cases(600, &(any::<prop::sample::Index>(), odd(), any::<prop::sample::Index>(), any::<u8>()));
-    for (dialect, body) in bodies() {
+    for (api_format, body) in bodies() {
         let mut found = Vec::new();
         places(&body, "", &mut found);
         for (n, (place, value, at, byte)) in odds.iter().enumerate() {
@@ -227,7 +227,7 @@ async fn bodies_that_are_almost_right_hurt_nobody() {
             if n % 5 == 0 {
                 bytes.truncate(at);
             }
-            let response = ground.post(path(dialect), bytes.clone()).await;
+            let response = ground.post(path(api_format), bytes.clone()).await;
             assert_eq!(response.status(), 200, "{}", String::from_utf8_lossy(&bytes));
             response.bytes().await.unwrap();
         }
@@ -240,7 +240,7 @@ async fn what_is_deep_long_or_huge_hurts_nobody() {
     let echo = Echo::start().await;
     let ground = ground(&echo).await;
     let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-    for (dialect, body) in bodies() {
+    for (api_format, body) in bodies() {
         let body = body.to_string();
         let with = |field: &str| format!("{},{field}}}", &body[..body.len() - 1]);
         for body in [
@@ -260,7 +260,7 @@ async fn what_is_deep_long_or_huge_hurts_nobody() {
             body.replace("bash", "\\ud800"),
             body.replace("bash", "\\u0000"),
         ] {
-            let response = ground.post(path(dialect), body).await;
+            let response = ground.post(path(api_format), body).await;
             assert_eq!(response.status(), 200);
             response.bytes().await.unwrap();
             assert_eq!(PANICS.load(Ordering::SeqCst), 0);
@@ -274,9 +274,9 @@ async fn one_request_is_not_two() {
     let echo = Echo::start().await;
     let ground = ground(&echo).await;
     // A length and chunks together are how requests are smuggled past a proxy.
-    let body = short(Dialect::Chat, "hi").to_string();
-    let smuggled = request("/v1/chat/completions", &body)
-        .replace("content-type", "transfer-encoding: chunked\r\ncontent-type");
+    let body = short(ApiFormat::Chat, "hi").to_string();
+    let smuggled =
+        request("/v1/chat/completions", &body).replace("content-type", "transfer-encoding: chunked\r\ncontent-type");
     let mut socket = connect(&ground).await;
     socket.write_all(smuggled.as_bytes()).await.unwrap();
     let mut came = Vec::new();

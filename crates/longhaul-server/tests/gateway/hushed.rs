@@ -62,10 +62,7 @@ async fn a_clients_key_reaches_the_upstream_and_is_found_nowhere_else() {
         post(&ground, "/v1/messages", &[(name, value)], agent.body().to_string()).await;
         send(&ground, (Method::GET, "/v1/models"), &[(name, value)], "").await;
     }
-    eventually("the answers are written down", async || {
-        place.number("SELECT count(*) FROM traffic").await >= 3
-    })
-    .await;
+    eventually("the answers are written down", async || place.number("SELECT count(*) FROM traffic").await >= 3).await;
     let metrics = send(&ground, (Method::GET, "/metrics"), &[], "").await.text().await.unwrap();
     let (stored, logged) = (place.bytes().await, heard::lines());
     assert!(has(&stored, "mismatched types") && logged.contains("answered") && metrics.contains("longhaul_"));
@@ -82,9 +79,8 @@ async fn what_an_upstream_quotes_of_a_key_goes_to_its_client_and_into_no_log() {
     heard::listen();
     let clock = std::sync::Arc::default();
     let place = Place::new(Database::Sqlite);
-    for (number, status) in [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::PAYLOAD_TOO_LARGE]
-        .into_iter()
-        .enumerate()
+    for (number, status) in
+        [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::PAYLOAD_TOO_LARGE].into_iter().enumerate()
     {
         let upstream = quoting(status).await;
         let store = place.open().await;
@@ -96,10 +92,7 @@ async fn what_an_upstream_quotes_of_a_key_goes_to_its_client_and_into_no_log() {
         for (path, body) in MODELS.into_iter().chain([("/v1/messages", long.as_str())]) {
             let response = post(&ground, path, &[("x-api-key", &key)], body.to_owned()).await;
             assert_eq!(response.status(), status);
-            assert!(
-                response.text().await.unwrap().contains(&key),
-                "the provider's own error, to the last byte"
-            );
+            assert!(response.text().await.unwrap().contains(&key), "the provider's own error, to the last byte");
         }
         assert!(!has(&place.bytes().await, &key), "{key} is in the store");
         let logged = heard::lines();

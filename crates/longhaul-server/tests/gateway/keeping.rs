@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::prices::Dollars;
-use longhaul_server::gateway::{self, KeepAlive, Upstreams};
-use longhaul_server::upstream::{Key, Provider, Upstream};
+use longhaul_server::gateway::{self, CacheKeepAlive, Upstreams};
+use longhaul_server::upstream::{ApiKey, Provider, Upstream};
 
 use crate::ground::{Agent, Ground, settings};
 use crate::simulator::{Settings, Simulator};
@@ -13,18 +13,17 @@ use crate::simulator::{Settings, Simulator};
 const MODEL: &str = "claude-sonnet-4-5";
 
 /// Settings of a gateway that pays, and may spend so much a day.
-fn paying(origin: &str, a_day: f64) -> gateway::Settings {
-    let key = Key::new("sk-of-the-gateway");
+fn paying(origin: &str, a_day: f64) -> gateway::GatewaySettings {
+    let key = ApiKey::new("sk-of-the-gateway");
     let messages = Upstream::new(Provider::named("anthropic").unwrap(), Some(origin), key).unwrap();
     let settings = settings(origin);
     let upstreams = Upstreams { messages: Arc::new(messages), ..settings.upstreams.clone() };
-    gateway::Settings { upstreams, keep_alive: Some(KeepAlive { a_day: Dollars(a_day) }), ..settings }
+    gateway::GatewaySettings { upstreams, keep_alive: Some(CacheKeepAlive { max_per_day: Dollars(a_day) }), ..settings }
 }
 
 /// A request of a client that leaves the paying to the gateway.
 async fn ask(ground: &Ground, agent: &Agent) -> u16 {
-    let request =
-        ground.http.post(format!("{}/v1/messages", ground.url)).header("anthropic-version", "2023-06-01");
+    let request = ground.http.post(format!("{}/v1/messages", ground.url)).header("anthropic-version", "2023-06-01");
     let response = request.body(agent.body().to_string()).send().await.unwrap();
     let status = response.status().as_u16();
     response.bytes().await.unwrap();
@@ -50,12 +49,12 @@ async fn a_session_that_comes_back_too_late_is_kept_warm() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(paying(&simulator.origin(), 1.0), &simulator).await;
     let mut agent = rests(&ground, &simulator).await;
-    assert_eq!(ground.gateway.keep_warm().await, 0, "it is warm yet");
+    assert_eq!(ground.gateway.refresh_expiring_caches().await, 0, "it is warm yet");
     simulator.pass(Duration::from_secs(270));
     // What the last request came to may still be on its way into the store.
     let mut kept = 0;
     for _ in 0..100 {
-        kept += ground.gateway.keep_warm().await;
+        kept += ground.gateway.refresh_expiring_caches().await;
         if kept > 0 {
             break;
         }
@@ -65,7 +64,7 @@ async fn a_session_that_comes_back_too_late_is_kept_warm() {
     let own = simulator.last().unwrap();
     assert_eq!((own.value()["max_tokens"].as_u64(), own.status), (Some(1), 200), "{}", own.text());
     assert!(own.tokens.unwrap().read > 1_000, "{:?}", own.tokens);
-    assert_eq!(ground.gateway.keep_warm().await, 0, "once is enough");
+    assert_eq!(ground.gateway.refresh_expiring_caches().await, 0, "once is enough");
     simulator.pass(Duration::from_secs(90));
     agent.step(4);
     assert_eq!(ask(&ground, &agent).await, 200);
@@ -76,11 +75,11 @@ async fn a_session_that_comes_back_too_late_is_kept_warm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_has_its_limit_and_nothing_is_done_unasked() {
     let simulator = Simulator::start(Settings::default()).await;
-    let off = gateway::Settings { keep_alive: None, ..paying(&simulator.origin(), 1.0) };
+    let off = gateway::GatewaySettings { keep_alive: None, ..paying(&simulator.origin(), 1.0) };
     for settings in [paying(&simulator.origin(), 0.0), off] {
         let ground = Ground::start(settings, &simulator).await;
         rests(&ground, &simulator).await;
         simulator.pass(Duration::from_secs(270));
-        assert_eq!(ground.gateway.keep_warm().await, 0);
+        assert_eq!(ground.gateway.refresh_expiring_caches().await, 0);
     }
 }

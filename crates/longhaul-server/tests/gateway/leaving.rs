@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use tokio::io::AsyncWriteExt;
 
 use crate::ground::{Agent, Ground, header, settings, with_window};
@@ -36,23 +36,23 @@ const NOW: Delivery =
 async fn who_leaves_takes_the_upstream_along_at_every_stage() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    for dialect in Dialect::ALL {
+    for api_format in ApiFormat::ALL {
         for (stage, delivery) in STAGES {
             simulator.next(Next::Delivers(delivery));
             let before = simulator.seen().len();
-            let mut socket = sent(&ground, path(dialect), &streamed(dialect).to_string()).await;
+            let mut socket = sent(&ground, path(api_format), &streamed(api_format).to_string()).await;
             while simulator.seen().len() == before {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             // In the Responses dialect nothing is handed on before the answer says more than that it began.
-            if delivery.after.is_zero() && dialect != Dialect::Responses {
+            if delivery.after.is_zero() && api_format != ApiFormat::Responses {
                 read_until(&mut socket, b"\r\n\r\n").await;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(simulator.last().unwrap().ended, Ended::Not);
             drop(socket);
             let left = || simulator.last().unwrap().ended == Ended::ClientLeft;
-            until(&format!("{dialect}, waiting for {stage}"), left).await;
+            until(&format!("{api_format}, waiting for {stage}"), left).await;
         }
     }
 }
@@ -66,7 +66,7 @@ async fn who_leaves_a_connection_of_http_2_does_too() {
         simulator.next(Next::Delivers(delivery));
         let before = simulator.seen().len();
         let request = http.post(format!("{}/v1/chat/completions", ground.url)).header("x-api-key", "k");
-        let request = request.body(streamed(Dialect::Chat).to_string()).send();
+        let request = request.body(streamed(ApiFormat::Chat).to_string()).send();
         let asking = tokio::spawn(async move { request.await.unwrap().bytes().await });
         while simulator.seen().len() == before {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -119,12 +119,12 @@ async fn a_session_that_was_left_goes_on_at_once() {
 async fn who_leaves_in_the_midst_of_the_request_is_not_forwarded() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
-    let whole = request("/v1/chat/completions", &streamed(Dialect::Chat).to_string());
+    let whole = request("/v1/chat/completions", &streamed(ApiFormat::Chat).to_string());
     for end in (1..whole.len()).step_by(11) {
         let mut socket = connect(&ground).await;
         socket.write_all(&whole.as_bytes()[..end]).await.unwrap();
         drop(socket);
     }
-    let response = ground.post("/v1/chat/completions", streamed(Dialect::Chat).to_string()).await;
+    let response = ground.post("/v1/chat/completions", streamed(ApiFormat::Chat).to_string()).await;
     assert_eq!((response.status().as_u16(), simulator.seen().len()), (200, 1));
 }

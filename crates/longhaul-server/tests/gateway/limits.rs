@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::{Limits, Settings as Gateway};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::{GatewayLimits, GatewaySettings as Gateway};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
@@ -19,8 +19,8 @@ use crate::simulator::{Delivery, Ended, Next, Pieces, Settings, Simulator};
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);
 
-async fn ground(origin: &str, limits: Limits) -> Ground {
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+async fn ground(origin: &str, limits: GatewayLimits) -> Ground {
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     Ground::with_store(Gateway { limits, ..settings(origin) }, store, Arc::default()).await
 }
 
@@ -46,8 +46,8 @@ async fn talker() -> (String, Arc<AtomicUsize>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_slowly_slows_the_upstream_down() {
     let (origin, written) = talker().await;
-    let ground = ground(&origin, Limits::default()).await;
-    let mut socket = sent(&ground, path(Dialect::Chat), &streamed(Dialect::Chat).to_string()).await;
+    let ground = ground(&origin, GatewayLimits::default()).await;
+    let mut socket = sent(&ground, path(ApiFormat::Chat), &streamed(ApiFormat::Chat).to_string()).await;
     read_until(&mut socket, b"\r\n\r\n").await;
     let mut before = usize::MAX;
     // What the system's own buffers take is taken soon; then nothing moves.
@@ -67,9 +67,9 @@ async fn who_reads_slowly_slows_the_upstream_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_sends_slowly_is_let_go() {
     let echo = Echo::start().await;
-    let limits = Limits { head: SHORT, pieces: SHORT, ..Limits::default() };
+    let limits = GatewayLimits { head_timeout: SHORT, piece_timeout: SHORT, ..GatewayLimits::default() };
     let ground = ground(&echo.origin, limits).await;
-    let whole = request(path(Dialect::Messages), &short(Dialect::Messages, "hi").to_string());
+    let whole = request(path(ApiFormat::Messages), &short(ApiFormat::Messages, "hi").to_string());
     // Nothing at all, what could become HTTP/2, a part of a head: the connection ends.
     for begun in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &whole[..40]] {
         let mut socket = connect(&ground).await;
@@ -94,14 +94,14 @@ async fn who_sends_slowly_is_let_go() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_stands_still_is_left() {
     let simulator = Simulator::start(Settings::default()).await;
-    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let limits = GatewayLimits { idle_timeout: SHORT, ..GatewayLimits::default() };
     let ground = ground(&simulator.origin(), limits).await;
     let still = Delivery { pieces: Pieces::SplitAt(60), pace: 100 * LONG, ..Delivery::default() };
-    for dialect in Dialect::ALL {
+    for api_format in ApiFormat::ALL {
         simulator.next(Next::Delivers(still));
-        let response = ground.post_json(path(dialect), &streamed(dialect)).await;
+        let response = ground.post_json(path(api_format), &streamed(api_format)).await;
         let came = timeout(LONG, response.bytes()).await.unwrap().unwrap();
-        assert!(events(&came).last().unwrap().is_error(dialect), "{}", String::from_utf8_lossy(&came));
+        assert!(events(&came).last().unwrap().is_error(api_format), "{}", String::from_utf8_lossy(&came));
         while simulator.last().unwrap().ended != Ended::ClientLeft {
             sleep(Duration::from_millis(5)).await;
         }
@@ -111,11 +111,11 @@ async fn an_upstream_that_stands_still_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_late_is_not_cut_off_for_it() {
     let (origin, _) = talker().await;
-    let limits = Limits { idle: Duration::from_millis(1500), ..Limits::default() };
+    let limits = GatewayLimits { idle_timeout: Duration::from_millis(1500), ..GatewayLimits::default() };
     let ground = ground(&origin, limits).await;
-    let mut socket = sent(&ground, path(Dialect::Chat), &streamed(Dialect::Chat).to_string()).await;
+    let mut socket = sent(&ground, path(ApiFormat::Chat), &streamed(ApiFormat::Chat).to_string()).await;
     read_until(&mut socket, b"\r\n\r\n").await;
-    sleep(2 * limits.idle).await;
+    sleep(2 * limits.idle_timeout).await;
     let mut buffer = vec![0; 1 << 20];
     let mut read = 0;
     while read < 50_000_000 {
@@ -128,7 +128,7 @@ async fn who_reads_late_is_not_cut_off_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_idle_connections_are_in_nobodys_way() {
     let echo = Echo::start().await;
-    let ground = ground(&echo.origin, Limits::default()).await;
+    let ground = ground(&echo.origin, GatewayLimits::default()).await;
     let mut idle = Vec::new();
     for n in 0..1_000 {
         let mut socket = connect(&ground).await;
@@ -145,7 +145,7 @@ async fn a_thousand_idle_connections_are_in_nobodys_way() {
     }
     let start = Instant::now();
     for _ in 0..20 {
-        let response = ground.post_json(path(Dialect::Chat), &short(Dialect::Chat, "hi")).await;
+        let response = ground.post_json(path(ApiFormat::Chat), &short(ApiFormat::Chat, "hi")).await;
         assert_eq!(response.status(), 200);
         response.bytes().await.unwrap();
     }
@@ -155,9 +155,9 @@ async fn a_thousand_idle_connections_are_in_nobodys_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_over_the_limit_wait_for_their_turn() {
     let echo = Echo::start().await;
-    let ground = ground(&echo.origin, Limits { connections: 2, ..Limits::default() }).await;
+    let ground = ground(&echo.origin, GatewayLimits { max_connections: 2, ..GatewayLimits::default() }).await;
     let held = [connect(&ground).await, connect(&ground).await];
-    let mut third = sent(&ground, path(Dialect::Chat), &short(Dialect::Chat, "hi").to_string()).await;
+    let mut third = sent(&ground, path(ApiFormat::Chat), &short(ApiFormat::Chat, "hi").to_string()).await;
     assert!(timeout(SHORT, third.read_u8()).await.is_err(), "it has to wait");
     drop(held);
     assert_eq!(timeout(LONG, status(&mut third)).await.unwrap(), 200);
@@ -166,24 +166,25 @@ async fn connections_over_the_limit_wait_for_their_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_may_be_large_but_not_larger_than_that() {
     let echo = Echo::start().await;
-    let limits = Limits { body: 33_000_000, deadline: Duration::from_mins(1), ..Limits::default() };
+    let limits =
+        GatewayLimits { max_body_bytes: 33_000_000, deadline: Duration::from_mins(1), ..GatewayLimits::default() };
     let ground = ground(&echo.origin, limits).await;
-    for dialect in Dialect::ALL {
-        let mut body = short(dialect, &"word ".repeat(6_400_000));
-        if dialect != Dialect::Messages {
+    for api_format in ApiFormat::ALL {
+        let mut body = short(api_format, &"word ".repeat(6_400_000));
+        if api_format != ApiFormat::Messages {
             body["prompt_cache_key"] = "mine".into();
         }
         let body = body.to_string();
         assert!(body.len() > 32_000_000);
-        let response = ground.post(path(dialect), body.clone()).await;
+        let response = ground.post(path(api_format), body.clone()).await;
         assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
         assert!(echo.last().body.len() >= body.len(), "{}", header(&response, "x-longhaul-action"));
         response.bytes().await.unwrap();
         let before = echo.count();
-        let response = ground.post(path(dialect), format!("{body}{}", " ".repeat(1_000_000))).await;
+        let response = ground.post(path(api_format), format!("{body}{}", " ".repeat(1_000_000))).await;
         assert_eq!((response.status().as_u16(), echo.count()), (413, before));
         let said = answer(response).await;
         assert_eq!(said["error"]["type"], "request_too_large");
-        assert_eq!(said["type"] == "error", dialect == Dialect::Messages);
+        assert_eq!(said["type"] == "error", api_format == ApiFormat::Messages);
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use axum::http::HeaderMap;
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
+use longhaul_engine::Timestamp;
 use longhaul_engine::check::{Severity, check};
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Limits, Place, Store, Sync};
-use longhaul_server::upstream::{Feature, Provider, Upstream};
+use longhaul_server::store::{Durability, KeyLimits, Store, StoreLocation};
+use longhaul_server::upstream::{NativeFeature, Provider, Upstream};
 use reqwest::Response;
 use serde_json::{Value, json};
 
@@ -16,9 +16,9 @@ use crate::echo::{Echo, SAID};
 use crate::ground::{Ground, answer, header, settings, shared, with_window};
 use crate::simulator::{Binding, Say, Settings, Simulator, says, target};
 
-const MESSAGES: Form = Form { dialect: Dialect::Messages, is_stream: false };
-const STREAMED: Form = Form { dialect: Dialect::Messages, is_stream: true };
-const RESPONSES: Form = Form { dialect: Dialect::Responses, is_stream: false };
+const MESSAGES: Form = Form { dialect: ApiFormat::Messages, is_stream: false };
+const STREAMED: Form = Form { dialect: ApiFormat::Messages, is_stream: true };
+const RESPONSES: Form = Form { dialect: ApiFormat::Responses, is_stream: false };
 const BETAS: &str = "context-management-2025-06-27,other-2027-01-01,compact-2026-01-12";
 
 fn edits(edits: impl Into<Value>) -> Value {
@@ -54,13 +54,8 @@ async fn heard(response: Response) -> Heard {
     let status = response.status();
     let text = response.text().await.unwrap();
     assert_eq!(status, 200, "{text}");
-    let mut heard = Heard {
-        text: String::new(),
-        block: None,
-        managed: Value::Null,
-        usage: Value::Null,
-        stop: Value::Null,
-    };
+    let mut heard =
+        Heard { text: String::new(), block: None, managed: Value::Null, usage: Value::Null, stop: Value::Null };
     let mut blocks: Vec<Value> = Vec::new();
     if let Ok(document) = serde_json::from_str::<Value>(&text) {
         blocks.clone_from(document["content"].as_array().unwrap());
@@ -76,8 +71,7 @@ async fn heard(response: Response) -> Heard {
                 }
                 "content_block_delta" => {
                     let block = &mut blocks[usize::try_from(event["index"].as_u64().unwrap()).unwrap()];
-                    for (name, value) in
-                        event["delta"].as_object().unwrap().iter().filter(|(name, _)| *name != "type")
+                    for (name, value) in event["delta"].as_object().unwrap().iter().filter(|(name, _)| *name != "type")
                     {
                         match (&block[name], value) {
                             (Value::String(before), Value::String(more)) => {
@@ -88,8 +82,7 @@ async fn heard(response: Response) -> Heard {
                     }
                 }
                 "message_delta" => {
-                    (heard.managed, heard.usage) =
-                        (event["context_management"].clone(), event["usage"].clone());
+                    (heard.managed, heard.usage) = (event["context_management"].clone(), event["usage"].clone());
                     heard.stop = event["delta"]["stop_reason"].clone();
                 }
                 _ => {}
@@ -127,11 +120,7 @@ async fn old_results_are_cleared_once_and_stay_cleared_word_for_word() {
             assert!(sent.get("context_management").is_none());
             let applied = &heard.managed["applied_edits"];
             let cleared = sent["messages"].to_string().matches("[cleared to make room").count();
-            assert_eq!(
-                applied[0]["cleared_tool_uses"].as_u64().unwrap_or_default(),
-                cleared as u64,
-                "{applied}"
-            );
+            assert_eq!(applied[0]["cleared_tool_uses"].as_u64().unwrap_or_default(), cleared as u64, "{applied}");
             assert_eq!(
                 cleared > 0,
                 applied[0]["cleared_input_tokens"].as_u64().is_some_and(|tokens| tokens > 500 || cleared > 0)
@@ -140,23 +129,14 @@ async fn old_results_are_cleared_once_and_stay_cleared_word_for_word() {
             changes += usize::from(cleared > most);
             if cleared == most && !before.is_empty() {
                 // The marks roll, so that what is compared is all that was said.
-                let now =
-                    sent["messages"].to_string().replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+                let now = sent["messages"].to_string().replace(r#","cache_control":{"type":"ephemeral"}"#, "");
                 let same = beginning(now.as_bytes(), &before);
-                assert!(
-                    same + 2 >= before.len(),
-                    "the prefix is what was sent before: {same} of {}",
-                    before.len()
-                );
+                assert!(same + 2 >= before.len(), "the prefix is what was sent before: {same} of {}", before.len());
             }
-            before = sent["messages"]
-                .to_string()
-                .replace(r#","cache_control":{"type":"ephemeral"}"#, "")
-                .into_bytes();
+            before = sent["messages"].to_string().replace(r#","cache_control":{"type":"ephemeral"}"#, "").into_bytes();
             most = cleared;
             // The newest two stay as they are.
-            let newest: Vec<&Value> =
-                sent["messages"].as_array().unwrap().iter().rev().step_by(2).take(2).collect();
+            let newest: Vec<&Value> = sent["messages"].as_array().unwrap().iter().rev().step_by(2).take(2).collect();
             assert!(newest.iter().all(|message| message.to_string().contains("mismatched types")
                 || !message.to_string().contains("tool_result")));
         }
@@ -171,8 +151,7 @@ async fn tools_that_are_excluded_stay_and_arguments_go_where_they_are_named() {
     let mut agent = Agent::new(MESSAGES);
     (0..8).for_each(|_| agent.step(20));
     let clear = |more: Value| {
-        let mut edit =
-            json!({"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 4}});
+        let mut edit = json!({"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 4}});
         edit.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         edits(json!([edit]))
     };
@@ -188,8 +167,7 @@ async fn tools_that_are_excluded_stay_and_arguments_go_where_they_are_named() {
     assert_eq!(sent["messages"].to_string().matches(r#""input":{}"#).count(), 4);
     let (_, sent) = ask(clear(json!({"clear_tool_inputs": ["other"]}))).await;
     assert!(!sent.to_string().contains(r#""input":{}"#));
-    let (applied, _) =
-        ask(clear(json!({"clear_at_least": {"type": "input_tokens", "value": 1_000_000}}))).await;
+    let (applied, _) = ask(clear(json!({"clear_at_least": {"type": "input_tokens", "value": 1_000_000}}))).await;
     assert_eq!(applied, json!([]));
     // However little is to be kept, what the model has not read yet is.
     let (applied, sent) = ask(clear(json!({"keep": {"type": "tool_uses", "value": 0}}))).await;
@@ -233,16 +211,12 @@ fn thinker(binding: Binding) -> Settings {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thinking_of_older_turns_goes_and_is_counted() {
-    let managed =
-        edits(json!([{"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}}]));
+    let managed = edits(json!([{"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}}]));
     let (simulator, ground) = lacking(thinker(Binding::OpenLoop)).await;
     let applied = thinking(&ground, &managed, 6).await;
     assert!(simulator.refused().is_empty());
     let last = applied.last().unwrap();
-    assert_eq!(
-        (&last[0]["type"], &last[0]["cleared_thinking_turns"]),
-        (&json!("clear_thinking_20251015"), &json!(3))
-    );
+    assert_eq!((&last[0]["type"], &last[0]["cleared_thinking_turns"]), (&json!("clear_thinking_20251015"), &json!(3)));
     let kept = edits(json!([{"type": "clear_thinking_20251015", "keep": "all"}]));
     let applied = thinking(&ground, &kept, 4).await;
     assert!(applied.iter().all(|applied| *applied == json!([])));
@@ -278,8 +252,7 @@ async fn a_compaction_comes_first_in_the_answer_and_stands_for_all_before_it() {
         let simulator = Simulator::start(Settings::default()).await;
         let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
         let mut agent = Agent::new(form);
-        let managed =
-            edits(json!([{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}}]));
+        let managed = edits(json!([{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}}]));
         (0..40).for_each(|_| agent.step(60));
         agent.says("Which step was the last?");
         let response = send(&ground, "/v1/messages", &with(agent.body(), &managed)).await;
@@ -295,8 +268,7 @@ async fn a_compaction_comes_first_in_the_answer_and_stands_for_all_before_it() {
         let sent = simulator.last().unwrap().value();
         assert!(sent["messages"].as_array().unwrap().len() < agent.history.len());
         // The client keeps all of it, or only what stands behind the block: the upstream is told the same.
-        let reply =
-            json!({"role": "assistant", "content": [block, {"type": "text", "text": heard_first.text}]});
+        let reply = json!({"role": "assistant", "content": [block, {"type": "text", "text": heard_first.text}]});
         let rest = [reply, json!({"role": "user", "content": "Go on."})];
         let all: Vec<Value> = agent.history.iter().chain(&rest).cloned().collect();
         let mut bodies = Vec::new();
@@ -341,14 +313,9 @@ async fn a_client_that_wants_to_see_a_compaction_first_is_shown_it_and_may_keep_
             let heard = heard(send(&ground, "/v1/messages", &with(agent.body(), &managed)).await).await;
             assert!(heard.text.starts_with("ok"));
             let sent = simulator.last().unwrap().value();
-            let roles: Vec<&Value> =
-                sent["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
+            let roles: Vec<&Value> = sent["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
             assert!(roles.windows(2).all(|pair| pair[0] != pair[1]), "speakers take turns: {roles:?}");
-            assert_eq!(
-                sent.to_string().matches("mismatched types in step 39").count(),
-                1,
-                "nothing is said twice"
-            );
+            assert_eq!(sent.to_string().matches("mismatched types in step 39").count(), 1, "nothing is said twice");
         }
         assert!(simulator.refused().is_empty());
     }
@@ -401,20 +368,14 @@ async fn what_we_cannot_do_is_refused_as_the_provider_would() {
             edits(json!([{"type": "compact_20260112", "trigger": {"type": "tool_uses", "value": 3}}])),
             "context_management.edits.0.trigger.type",
         ),
-        (
-            edits(json!([{"type": "compact_20260112", "color": "red"}])),
-            "context_management.edits.0: unknown field",
-        ),
+        (edits(json!([{"type": "compact_20260112", "color": "red"}])), "context_management.edits.0: unknown field"),
         (json!({"edits": 3}), "context_management: invalid type"),
     ] {
         for path in ["/v1/messages", "/v1/messages/count_tokens"] {
             let response = send(&ground, path, &with(agent.body(), &managed)).await;
             assert_eq!(response.status(), 400);
             let error = answer(response).await;
-            assert_eq!(
-                (&error["type"], &error["error"]["type"]),
-                (&json!("error"), &json!("invalid_request_error"))
-            );
+            assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("invalid_request_error")));
             let message = error["error"]["message"].as_str().unwrap();
             assert!(message.starts_with(said), "{message}");
         }
@@ -427,8 +388,7 @@ async fn a_count_says_what_it_would_be_without_the_edits() {
     let (simulator, ground) = lacking(Settings::default()).await;
     let mut agent = Agent::new(MESSAGES);
     (0..20).for_each(|_| agent.step(40));
-    let managed =
-        edits(json!([{"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 5}}]));
+    let managed = edits(json!([{"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 5}}]));
     let count = async |body: Value| answer(send(&ground, "/v1/messages/count_tokens", &body).await).await;
     let mut body = agent.body();
     body.as_object_mut().unwrap().remove("stream");
@@ -468,8 +428,7 @@ async fn a_compacted_history_comes_back_as_what_it_stands_for_each_time_alike() 
     let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["message", "message", "compaction"], "what the user said, and one item");
     assert!(simulator.seen().is_empty(), "no model was asked");
-    let more =
-        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]});
+    let more = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]});
     let item = output.last().unwrap().clone();
     let mut bodies = Vec::new();
     for history in [output.clone(), vec![item.clone()], output.clone()] {
@@ -522,7 +481,7 @@ async fn a_call_that_waits_for_its_result_stays_with_the_client() {
 async fn what_was_forged_changed_or_handed_to_somebody_else_is_not_read() {
     let (simulator, ground) = lacking(Settings::default()).await;
     let key = async |name: &str| {
-        let made = ground.store.add_key(name, name, Limits::default(), Moment(0)).await.unwrap();
+        let made = ground.store.add_key(name, name, KeyLimits::default(), Timestamp(0)).await.unwrap();
         made.reveal().to_owned()
     };
     let (owner, stranger) = (key("owner").await, key("stranger").await);
@@ -530,10 +489,7 @@ async fn what_was_forged_changed_or_handed_to_somebody_else_is_not_read() {
     (0..20).for_each(|_| agent.step(60));
     let request = ground.request("/v1/responses/compact", asked(&agent).to_string());
     let document = answer(request.header("x-longhaul-key", &owner).send().await.unwrap()).await;
-    let ours = document["output"].as_array().unwrap().last().unwrap()["encrypted_content"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let ours = document["output"].as_array().unwrap().last().unwrap()["encrypted_content"].as_str().unwrap().to_owned();
     let middle = ours.len() / 2;
     let other = if &ours[middle..=middle] == "A" { "B" } else { "A" };
     let changed = format!("{}{other}{}", &ours[..middle], &ours[middle + 1..]);
@@ -578,14 +534,15 @@ async fn an_upstream_that_has_them_gets_every_byte() {
     let mut settings = settings(&echo.origin);
     let at = |provider: &str, base: &str| {
         let upstream = Upstream::new(Provider::named(provider).unwrap(), Some(base), None).unwrap();
-        std::sync::Arc::new(upstream.with_native(Feature::ALL.to_vec()))
+        std::sync::Arc::new(upstream.with_native(NativeFeature::ALL.to_vec()))
     };
     settings.upstreams.messages = at("anthropic", &echo.origin);
     settings.upstreams.responses = at("openai", &format!("{}/v1", echo.origin));
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     let ground = Ground::with_store(settings, store, std::sync::Arc::default()).await;
     let managed = r#"{ "model":"m","max_tokens": 9, "context_management" :{"edits":[{"type":"any_20300101"}]},"messages":[{"role":"assistant","content":[{"type":"compaction","content":"x"}]},{"role":"user","content":"hi"}]}"#;
-    let compacted = r#"{ "model":"m", "previous_response_id" : "resp_1","input":[{"type":"compaction","encrypted_content":"x"}]}"#;
+    let compacted =
+        r#"{ "model":"m", "previous_response_id" : "resp_1","input":[{"type":"compaction","encrypted_content":"x"}]}"#;
     for (path, body) in [
         ("/v1/messages", managed),
         ("/v1/messages/count_tokens", managed),
@@ -605,8 +562,7 @@ async fn an_upstream_that_has_them_gets_every_byte() {
 async fn the_clients_edits_come_before_compactions_of_our_own() {
     let simulator = Simulator::start(Settings::window(16_000)).await;
     let agent_model = Agent::new(MESSAGES).model();
-    let ground =
-        Ground::start(with_window(settings(&simulator.origin()), agent_model, 16_000), &simulator).await;
+    let ground = Ground::start(with_window(settings(&simulator.origin()), agent_model, 16_000), &simulator).await;
     let clear = edits(json!([{
         "type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 4000}, "keep": {"type": "tool_uses", "value": 2},
     }]));
@@ -644,19 +600,15 @@ async fn what_a_handed_out_compaction_folded_can_be_fetched_by_the_model() {
     for form in [MESSAGES, STREAMED] {
         let (simulator, ground) = lacking(curious()).await;
         let mut agent = Agent::new(form);
-        let managed =
-            edits(json!([{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}}]));
+        let managed = edits(json!([{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}}]));
         (0..40).for_each(|_| agent.step(60));
         agent.says("Which step was the last?");
         let first = heard(send(&ground, "/v1/messages", &with(agent.body(), &managed)).await).await;
-        let reply = json!({"role": "assistant", "content": [first.block.unwrap(), {"type": "text", "text": first.text}]});
+        let reply =
+            json!({"role": "assistant", "content": [first.block.unwrap(), {"type": "text", "text": first.text}]});
         agent.history = vec![reply, json!({"role": "user", "content": "What failed in step 7? Look it up."})];
         let heard = heard(send(&ground, "/v1/messages", &with(agent.body(), &managed)).await).await;
-        assert!(
-            heard.text.starts_with("ok") && heard.managed == json!({"applied_edits": []}),
-            "{}",
-            heard.text
-        );
+        assert!(heard.text.starts_with("ok") && heard.managed == json!({"applied_edits": []}), "{}", heard.text);
         let asked = simulator.last().unwrap();
         let results = asked.value()["messages"].as_array().unwrap().last().unwrap().to_string();
         assert!(results.contains("tool_result") && results.contains("step 7"), "{results}");
@@ -664,9 +616,9 @@ async fn what_a_handed_out_compaction_folded_can_be_fetched_by_the_model() {
     }
 }
 
-/// The rules of its dialect that a body breaks.
+/// The rules of its API format that a body breaks.
 fn broken(body: &str) -> BTreeSet<&'static str> {
-    let found = check(body, Dialect::Messages, &target(Dialect::Messages, "claude-sonnet-4-5"));
+    let found = check(body, ApiFormat::Messages, &target(ApiFormat::Messages, "claude-sonnet-4-5"));
     found.into_iter().filter(|found| found.severity == Severity::Error).map(|found| found.rule).collect()
 }
 
@@ -674,7 +626,7 @@ fn broken(body: &str) -> BTreeSet<&'static str> {
 async fn real_bodies_break_no_rule_for_being_edited_or_compacted() {
     let Some(shared) = shared() else { return };
     let echo = Echo::start().await;
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     let ground = Ground::with_store(settings(&echo.origin), store, std::sync::Arc::default()).await;
     let clear = edits(json!([
         {"type": "clear_thinking_20251015"},
@@ -702,11 +654,7 @@ async fn real_bodies_break_no_rule_for_being_edited_or_compacted() {
             history.extend([reply, json!({"role": "user", "content": "Go on."})]);
             send(&ground, "/v1/messages", &body).await;
             let sent = String::from_utf8(echo.last().body.to_vec()).unwrap();
-            assert!(
-                broken(&sent).is_subset(&before) && !sent.contains("\"compaction\""),
-                "{}",
-                file.display()
-            );
+            assert!(broken(&sent).is_subset(&before) && !sent.contains("\"compaction\""), "{}", file.display());
             compacted += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::json;
 
 use crate::echo::{Echo, SAID};
@@ -15,8 +15,8 @@ const MODEL: &str = "claude-sonnet-4-5";
 async fn ground() -> (Echo, Ground) {
     let echo = Echo::start().await;
     let store = longhaul_server::store::Store::open(
-        &longhaul_server::store::Place::Memory,
-        longhaul_server::store::Sync::Normal,
+        &longhaul_server::store::StoreLocation::Memory,
+        longhaul_server::store::Durability::Normal,
     );
     // The addresses of one provider have the version in them, and those of the other do not.
     let mut settings = settings(&echo.origin);
@@ -95,11 +95,7 @@ async fn no_path_leads_elsewhere() {
             assert_eq!(echo.count(), before + 1, "{target} went elsewhere");
             let took = echo.last();
             assert_eq!(took.headers["host"], echo.origin.trim_start_matches("http://"));
-            assert!(
-                took.target.starts_with("/v1/"),
-                "{target} leaves what the address names: {}",
-                took.target
-            );
+            assert!(took.target.starts_with("/v1/"), "{target} leaves what the address names: {}", took.target);
         } else {
             assert!((400..500).contains(&status), "{target}: {status}");
         }
@@ -144,23 +140,19 @@ async fn count_tokens_counts_what_would_be_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn packed_bodies_go_on_packed_or_plain() {
     let (echo, ground) = ground().await;
-    let mut plain = short(Dialect::Chat, "hi");
+    let mut plain = short(ApiFormat::Chat, "hi");
     plain["prompt_cache_key"] = json!("mine");
     let plain = plain.to_string();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(plain.as_bytes()).unwrap();
-    let zstd =
-        ruzstd::encoding::compress_to_vec(plain.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    let zstd = ruzstd::encoding::compress_to_vec(plain.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
     for (encoding, packed) in [("gzip", gzip.finish().unwrap()), ("zstd", zstd)] {
         let post = async |packed: Vec<u8>| {
             let request = ground.http.post(format!("{}/v1/chat/completions", ground.url));
             request.header("content-encoding", encoding).body(packed).send().await.unwrap()
         };
         let response = post(packed.clone()).await;
-        assert_eq!(
-            (response.status().as_u16(), header(&response, "x-longhaul-action")),
-            (200, "none".into())
-        );
+        assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action")), (200, "none".into()));
         response.bytes().await.unwrap();
         let took = echo.last();
         assert_eq!(took.headers["content-encoding"], encoding);
@@ -169,7 +161,7 @@ async fn packed_bodies_go_on_packed_or_plain() {
         assert_eq!(header(&response, "x-longhaul-action"), "bypassed:unreadable");
         assert_eq!(echo.last().body, packed[..packed.len() - 9]);
     }
-    let without = short(Dialect::Chat, "hi").to_string();
+    let without = short(ApiFormat::Chat, "hi").to_string();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(without.as_bytes()).unwrap();
     let request = ground.http.post(format!("{}/v1/chat/completions", ground.url));
@@ -224,8 +216,7 @@ async fn a_reply_of_an_upstream_does_nothing_on_the_dashboards_origin() {
     let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(settings(&origin), &simulator).await;
-    for (method, path) in [("GET", "/anything.html"), ("POST", "/v1/chat/completions"), ("POST", "/v1/other")]
-    {
+    for (method, path) in [("GET", "/anything.html"), ("POST", "/v1/chat/completions"), ("POST", "/v1/other")] {
         let request = ground.http.request(method.parse().unwrap(), format!("{}{path}", ground.url));
         let response = request.body("{}").send().await.unwrap();
         assert_eq!(header(&response, "content-security-policy"), "sandbox; default-src 'none'", "{path}");
@@ -233,9 +224,7 @@ async fn a_reply_of_an_upstream_does_nothing_on_the_dashboards_origin() {
         assert_eq!(header(&response, "x-of-theirs"), "1", "{path}");
         let cookies: Vec<_> = response.headers().get_all("set-cookie").iter().collect();
         assert_eq!(cookies, ["__cf_bm=theirs; Path=/"], "{path}");
-        for gone in
-            ["clear-site-data", "service-worker-allowed", "strict-transport-security", "alt-svc", "refresh"]
-        {
+        for gone in ["clear-site-data", "service-worker-allowed", "strict-transport-security", "alt-svc", "refresh"] {
             assert_eq!(header(&response, gone), "", "{path}: {gone}");
         }
     }

@@ -7,7 +7,7 @@ pub(crate) mod ground;
 #[path = "../store/server.rs"]
 pub(crate) mod server;
 
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 
 use ground::ask;
 use server::Server;
@@ -26,5 +26,5 @@ pub(crate) async fn start() -> Option<(Server, String)> {
 
 /// A store there, with connections of its own: as another gateway has it.
 pub(crate) async fn store(url: &str) -> Store {
-    Store::open(&Place::Postgres(url.to_owned()), Sync::Normal).await.unwrap()
+    Store::open(&StoreLocation::Postgres(url.to_owned()), Durability::Normal).await.unwrap()
 }

@@ -1,6 +1,6 @@
 //! A client that hides nothing: one connection, and every byte as it came. What it makes of events is its own, and not the gateway's.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -8,28 +8,30 @@ use tokio::net::TcpStream;
 use crate::ground::Ground;
 
 /// Where requests of a dialect go.
-pub(crate) fn path(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Messages => "/v1/messages",
-        Dialect::Chat => "/v1/chat/completions",
-        Dialect::Responses => "/v1/responses",
+pub(crate) fn path(api_format: ApiFormat) -> &'static str {
+    match api_format {
+        ApiFormat::Messages => "/v1/messages",
+        ApiFormat::Chat => "/v1/chat/completions",
+        ApiFormat::Responses => "/v1/responses",
     }
 }
 
 /// A short request that asks for a stream.
-pub(crate) fn streamed(dialect: Dialect) -> Value {
-    let mut body = short(dialect, "hi");
+pub(crate) fn streamed(api_format: ApiFormat) -> Value {
+    let mut body = short(api_format, "hi");
     body["stream"] = json!(true);
     body
 }
 
 /// A request with one message, long enough to be looked at.
-pub(crate) fn short(dialect: Dialect, text: &str) -> Value {
+pub(crate) fn short(api_format: ApiFormat, text: &str) -> Value {
     let messages = json!([{ "role": "user", "content": format!("{text}{:4096}", "") }]);
-    match dialect {
-        Dialect::Messages => json!({ "model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages }),
-        Dialect::Chat => json!({ "model": "gpt-5", "messages": messages }),
-        Dialect::Responses => json!({ "model": "gpt-5", "input": messages }),
+    match api_format {
+        ApiFormat::Messages => {
+            json!({ "model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages })
+        }
+        ApiFormat::Chat => json!({ "model": "gpt-5", "messages": messages }),
+        ApiFormat::Responses => json!({ "model": "gpt-5", "input": messages }),
     }
 }
 
@@ -104,28 +106,26 @@ impl Event {
     }
 
     /// Whether a client would take it for the end of the answer.
-    pub(crate) fn is_end(&self, dialect: Dialect) -> bool {
+    pub(crate) fn is_end(&self, api_format: ApiFormat) -> bool {
         let kind = self.value()["type"].as_str().unwrap_or_default().to_owned();
-        match dialect {
-            Dialect::Chat => self.data == "[DONE]",
-            Dialect::Messages => kind == "message_stop",
-            Dialect::Responses => {
+        match api_format {
+            ApiFormat::Chat => self.data == "[DONE]",
+            ApiFormat::Messages => kind == "message_stop",
+            ApiFormat::Responses => {
                 ["response.completed", "response.incomplete", "response.failed"].contains(&kind.as_str())
             }
         }
     }
 
     /// Whether a client would take it for an error.
-    pub(crate) fn is_error(&self, dialect: Dialect) -> bool {
+    pub(crate) fn is_error(&self, api_format: ApiFormat) -> bool {
         let value = self.value();
-        match dialect {
-            Dialect::Chat => value["error"]["message"].is_string(),
-            Dialect::Messages => {
+        match api_format {
+            ApiFormat::Chat => value["error"]["message"].is_string(),
+            ApiFormat::Messages => {
                 self.name == "error" && value["type"] == "error" && value["error"]["message"].is_string()
             }
-            Dialect::Responses => {
-                self.name == "error" && value["type"] == "error" && value["message"].is_string()
-            }
+            ApiFormat::Responses => self.name == "error" && value["type"] == "error" && value["message"].is_string(),
         }
     }
 }

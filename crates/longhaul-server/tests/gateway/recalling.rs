@@ -1,7 +1,7 @@
 //! Models that reach back: their calls are answered here, and no client sees anything of them.
 
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::Recall;
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::RecallMode;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Form, every_form};
@@ -35,7 +35,7 @@ fn curious() -> Settings {
                 .thinking("I do not have it.")
                 .and_calls("recall_search", json!({"query": "mismatched types in step 1"}))
         } else if newest.contains("recall_open reads") {
-            Say::call("recall_open", json!({"handle": handle(&newest)})).thinking("There it is.")
+            Say::call("recall_open", json!({"recall_id": handle(&newest)})).thinking("There it is.")
         } else if newest.contains("mismatched types in step 1") {
             Say::text("The types were mismatched.").thinking("Now I know.")
         } else {
@@ -48,15 +48,15 @@ fn curious() -> Settings {
 fn gateway_settings(
     simulator: &Simulator,
     agent: &Agent,
-    recall: Recall,
-) -> longhaul_server::gateway::Settings {
+    recall: RecallMode,
+) -> longhaul_server::gateway::GatewaySettings {
     let mut settings = settings(&simulator.origin());
     settings.recall = recall;
     with_window(settings, agent.model(), WINDOW)
 }
 
 /// A session that was compacted.
-async fn compacted(simulator: &Simulator, form: Form, recall: Recall) -> (Ground, Agent) {
+async fn compacted(simulator: &Simulator, form: Form, recall: RecallMode) -> (Ground, Agent) {
     let mut agent = Agent::new(form);
     let ground = Ground::start(gateway_settings(simulator, &agent, recall), simulator).await;
     for _ in 0..40 {
@@ -76,7 +76,7 @@ async fn compacted(simulator: &Simulator, form: Form, recall: Recall) -> (Ground
 async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
     for form in every_form() {
         let simulator = Simulator::start(curious()).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.take();
         let response = ground.post_json(agent.path(), &agent.body()).await;
@@ -88,17 +88,12 @@ async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
         assert_eq!(said.calls, 0, "{form:?}: {reply}");
         let parted = match form.dialect {
             // Each item is a message of its own.
-            Dialect::Responses => "Let me look.The types were mismatched.",
-            Dialect::Chat | Dialect::Messages => "Let me look.\n\nThe types were mismatched.",
+            ApiFormat::Responses => "Let me look.The types were mismatched.",
+            ApiFormat::Chat | ApiFormat::Messages => "Let me look.\n\nThe types were mismatched.",
         };
         assert_eq!(said.text, parted, "{form:?}: {reply}");
         let seen = simulator.take();
-        assert_eq!(
-            seen.len(),
-            3,
-            "{form:?}: {:?}",
-            seen.iter().map(|seen| newest(&seen.value())).collect::<Vec<_>>()
-        );
+        assert_eq!(seen.len(), 3, "{form:?}: {:?}", seen.iter().map(|seen| newest(&seen.value())).collect::<Vec<_>>());
         let first = seen[0].tokens.unwrap();
         assert_eq!(said.input, Some(first.total), "{form:?}: what the client is told is its own request");
         // What was fetched is still there when the session goes on, and the provider still has it.
@@ -106,10 +101,7 @@ async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
         let response = ground.post_json(agent.path(), &agent.body()).await;
         assert!(!agent.hears(&response.bytes().await.unwrap()).text.contains("recall_"), "{form:?}");
         let next = simulator.last().unwrap();
-        assert!(
-            next.text().contains("recall_open") && next.text().contains("mismatched types in step 1"),
-            "{form:?}"
-        );
+        assert!(next.text().contains("recall_open") && next.text().contains("mismatched types in step 1"), "{form:?}");
         let (before, now) = (seen[2].tokens.unwrap(), next.tokens.unwrap());
         assert!(now.unlimited + 200 > before.total, "{form:?}: {before:?} {now:?}");
         assert_eq!(simulator.refused().len(), 0, "{form:?}");
@@ -121,14 +113,14 @@ async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
 async fn what_was_recalled_is_sent_again_by_a_gateway_that_was_restarted() {
     for form in every_form() {
         let simulator = Simulator::start(curious()).await;
-        let (mut ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (mut ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.take();
         let response = ground.post_json(agent.path(), &agent.body()).await;
         agent.hears(&response.bytes().await.unwrap());
         let before = simulator.last().unwrap();
         ground.stop().await;
-        let settings = gateway_settings(&simulator, &agent, Recall::Auto);
+        let settings = gateway_settings(&simulator, &agent, RecallMode::Auto);
         let ground = Ground::with_store(settings, ground.store.clone(), simulator.clock()).await;
         for turn in ["And now go on.", "And on."] {
             agent.says(turn);
@@ -161,14 +153,14 @@ async fn what_was_recalled_is_not_written_with_a_secret_in_it() {
             }
         });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
-        let form = every_form().find(|form| form.dialect == Dialect::Messages).unwrap();
-        let (mut ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let form = every_form().find(|form| form.dialect == ApiFormat::Messages).unwrap();
+        let (mut ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         let response = ground.post_json(agent.path(), &agent.body()).await;
         agent.hears(&response.bytes().await.unwrap());
         ground.stop().await;
         agent.says("And now go on.");
-        let settings = gateway_settings(&simulator, &agent, Recall::Auto);
+        let settings = gateway_settings(&simulator, &agent, RecallMode::Auto);
         let ground = Ground::with_store(settings, ground.store.clone(), simulator.clock()).await;
         assert_eq!(ground.post_json(agent.path(), &agent.body()).await.status(), 200);
         let sent = simulator.last().unwrap();
@@ -183,7 +175,7 @@ async fn wherever_pieces_end_the_same_is_seen() {
         let mut replies = Vec::new();
         for pieces in [Pieces::Events, Pieces::Bytes(1), Pieces::Bytes(7), Pieces::Bytes(4_096)] {
             let simulator = Simulator::start(curious()).await;
-            let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+            let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
             simulator.deliver(Delivery { pieces, ..Delivery::default() });
             agent.says(QUESTION);
             replies.push(ground.post_json(agent.path(), &agent.body()).await.text().await.unwrap());
@@ -213,7 +205,7 @@ async fn calls_of_ours_beside_the_clients_are_answered_with_its_results() {
             }
         });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         let bytes = ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap();
         let reply = String::from_utf8_lossy(&bytes);
@@ -228,11 +220,7 @@ async fn calls_of_ours_beside_the_clients_are_answered_with_its_results() {
         for there in ["recall_outline", "recall_search", "it is built"] {
             assert!(seen.text().contains(there), "{form:?}: {there}");
         }
-        assert_eq!(
-            seen.text().matches("\"recall_outline\"").count(),
-            2,
-            "{form:?}: the definition, and the call"
-        );
+        assert_eq!(seen.text().matches("\"recall_outline\"").count(), 2, "{form:?}: the definition, and the call");
         assert_eq!(simulator.refused().len(), 0, "{form:?}");
     }
 }
@@ -248,7 +236,7 @@ async fn a_model_that_never_has_enough_is_told_so_and_has_to_go_on() {
             _ => Say::text("ok"),
         });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.take();
         let said = agent.hears(&ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap());
@@ -260,9 +248,9 @@ async fn a_model_that_never_has_enough_is_told_so_and_has_to_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tools_are_offered_only_when_they_are_wanted_and_lead_somewhere() {
-    let form = Form { dialect: Dialect::Messages, is_stream: false };
+    let form = Form { dialect: ApiFormat::Messages, is_stream: false };
     for (recall, before, after) in
-        [(Recall::Off, false, false), (Recall::Auto, false, true), (Recall::On, true, true)]
+        [(RecallMode::Off, false, false), (RecallMode::Auto, false, true), (RecallMode::On, true, true)]
     {
         let simulator = Simulator::start(Settings::window(WINDOW)).await;
         let (ground, mut agent) = compacted(&simulator, form, recall).await;
@@ -283,17 +271,14 @@ async fn the_tools_are_offered_only_when_they_are_wanted_and_lead_somewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_takes_no_tools_gets_none() {
-    let form = Form { dialect: Dialect::Chat, is_stream: false };
+    let form = Form { dialect: ApiFormat::Chat, is_stream: false };
     let simulator = Simulator::start(Settings::window(WINDOW)).await;
-    let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+    let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
     agent.says("go on");
     simulator.take();
     simulator.next(Next::Fails { status: 400, headers: Vec::new() });
     let response = ground.post_json(agent.path(), &agent.body()).await;
-    assert_eq!(
-        (response.status().as_u16(), header(&response, "x-longhaul-action")),
-        (200, "replayed".to_owned())
-    );
+    assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action")), (200, "replayed".to_owned()));
     answer(response).await;
     let seen = simulator.take();
     assert_eq!(seen.iter().map(|seen| offers_recall(&seen.value())).collect::<Vec<_>>(), [true, false]);
@@ -303,7 +288,7 @@ async fn a_model_that_takes_no_tools_gets_none() {
 async fn an_upstream_that_fails_in_between_is_an_error_and_no_trace() {
     for form in every_form() {
         let simulator = Simulator::start(curious()).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.next(Next::Delivers(Delivery::default()));
         simulator.next(Next::Fails { status: 503, headers: Vec::new() });
@@ -328,7 +313,7 @@ async fn a_model_that_calls_whatever_it_is_told_comes_to_an_end_without_a_trace(
             }
         });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.take();
         let bytes = ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap();
@@ -357,7 +342,7 @@ async fn sixty_calls_in_one_go_are_bounded_like_sixty_one_after_the_other() {
             }
         });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
-        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        let (ground, mut agent) = compacted(&simulator, form, RecallMode::Auto).await;
         agent.says(QUESTION);
         simulator.take();
         let bytes = ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap();

@@ -1,14 +1,16 @@
 //! Several gateways on one PostgreSQL: a session goes from one to another in mid-flight, and nothing of it is lost or kept twice.
 
-use longhaul_server::store::{Session, Store, Tenant};
+use std::time::Duration;
+
+use longhaul_server::store::{Store, StoredSession, Tenant};
 use serde_json::Value;
+use tokio::time::{sleep, timeout};
 
 use crate::corpus::{extends, plain};
 use crate::ground::{Agent, Ground, answer, header, settings, with_window};
 use crate::postgres;
 use crate::postgres::ground::{Dice, ask};
 use crate::simulator::{Settings, Simulator};
-use crate::street::eventually;
 use crate::worker::{MODEL, Task, WINDOW, Worker};
 
 /// A gateway in this process, before a store that it shares with others.
@@ -18,7 +20,7 @@ pub(crate) async fn gateway(url: &str, simulator: &Simulator) -> Ground {
 }
 
 /// The tenants that have sessions, with them.
-pub(crate) async fn sessions(store: &Store) -> Vec<(Tenant, Session)> {
+pub(crate) async fn sessions(store: &Store) -> Vec<(Tenant, StoredSession)> {
     let mut all = Vec::new();
     for tenant in store.tenants().await.unwrap() {
         let sessions = store.sessions(&tenant, 100).await.unwrap();
@@ -27,21 +29,29 @@ pub(crate) async fn sessions(store: &Store) -> Vec<(Tenant, Session)> {
     all
 }
 
+/// Waits until the store has a session as long as the agent's history, and returns whether it came to that in time.
+pub(crate) async fn becomes_written(store: &Store, agent: &Agent, limit: Duration) -> bool {
+    let written = async || sessions(store).await.iter().any(|(_, session)| session.path_length == agent.messages.len());
+    let waited = timeout(limit, async {
+        while !written().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.is_ok()
+}
+
 /// Holds the store against an agent that is the only one who ever came: one session, every message of it once, nothing amiss.
 pub(crate) async fn is_whole(url: &str, store: &Store, agent: &Agent) {
     let count = agent.messages.len();
-    eventually("all of it is written down", async || {
-        sessions(store).await.iter().any(|(_, session)| session.length == count)
-    })
-    .await;
+    assert!(becomes_written(store, agent, Duration::from_mins(1)).await, "all of it is written down");
     let all = sessions(store).await;
     let names: Vec<&str> = all.iter().map(|(_, session)| session.name.as_str()).collect();
     assert_eq!(all.len(), 1, "one session, not {names:?}");
     let rows = ask(url, "SELECT count(*), count(DISTINCT identity) FROM messages").await;
     assert_eq!(rows, [format!("{count}|{count}")]);
-    assert_eq!(store.faults().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.check_integrity().await.unwrap(), Vec::<String>::new());
     let (tenant, session) = &all[0];
-    let original = store.body(tenant, session, longhaul_server::store::At::Original).await.unwrap();
+    let original = store.body_at(tenant, session, longhaul_server::store::HistoryPoint::Original).await.unwrap();
     let original: Value = serde_json::from_str(&original).unwrap();
     assert_eq!(plain(&original["messages"]), plain(&Value::Array(agent.messages.clone())));
 }
@@ -55,10 +65,8 @@ struct Sent {
 async fn send(ground: &Ground, agent: &Agent) -> Sent {
     let response = ground.post_json("/v1/messages", &agent.body()).await;
     assert_eq!(response.status(), 200);
-    let sent = Sent {
-        action: header(&response, "x-longhaul-action"),
-        session: header(&response, "x-longhaul-session"),
-    };
+    let sent =
+        Sent { action: header(&response, "x-longhaul-action"), session: header(&response, "x-longhaul-session") };
     assert_eq!(answer(response).await["type"], "message");
     sent
 }
@@ -86,9 +94,9 @@ async fn a_session_goes_from_gateway_to_gateway_turn_by_turn() {
     }
     let (_, first) = &turns[0];
     assert!(turns.iter().all(|(_, sent)| sent.session == first.session));
-    let hops = turns.windows(2).filter(|pair| {
-        pair[0].0 != pair[1].0 && pair[0].1.action == "compacted" && pair[1].1.action == "replayed"
-    });
+    let hops = turns
+        .windows(2)
+        .filter(|pair| pair[0].0 != pair[1].0 && pair[0].1.action == "compacted" && pair[1].1.action == "replayed");
     assert!(hops.count() >= 1, "what one compacted the other replayed at once");
     assert_eq!(simulator.refused().len(), 0);
     is_whole(&url, &grounds[0].store, &agent).await;
@@ -112,8 +120,7 @@ async fn two_gateways_get_the_same_request_at_the_same_moment() {
         let winners = actions.iter().filter(|action| **action == "compacted").count();
         assert!(winners < 2, "turn {turn}: {actions:?}");
         compacted += winners;
-        let bodies: Vec<Value> =
-            simulator.seen().iter().rev().take(2).map(|seen| plain(&seen.value())).collect();
+        let bodies: Vec<Value> = simulator.seen().iter().rev().take(2).map(|seen| plain(&seen.value())).collect();
         assert!(winners == 1 || bodies[0] == bodies[1], "turn {turn}: the two differ, {actions:?}");
     }
     assert!(compacted >= 1);
@@ -188,7 +195,7 @@ async fn gateways_are_killed_at_any_moment() {
         }
         agent.step(60);
         let posted = tokio::spawn(worker.post(&agent));
-        tokio::time::sleep(std::time::Duration::from_millis(dice.below(60) as u64)).await;
+        sleep(Duration::from_millis(dice.below(60) as u64)).await;
         worker.kill();
         kills += usize::from(posted.await.unwrap().is_err());
         send(&other, &agent).await;

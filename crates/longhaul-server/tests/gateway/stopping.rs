@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use longhaul_engine::Dialect;
-use longhaul_server::gateway::{Limits, Settings as Gateway};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::gateway::{GatewayLimits, GatewaySettings as Gateway};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use crate::simulator::{Delivery, Next, Pieces, Settings, Simulator};
 const LONG: Duration = Duration::from_secs(20);
 
 async fn ground(simulator: &Simulator, drain: Duration) -> Ground {
-    let limits = Limits { drain, ..Limits::default() };
+    let limits = GatewayLimits { drain_timeout: drain, ..GatewayLimits::default() };
     Ground::start(Gateway { limits, ..settings(&simulator.origin()) }, simulator).await
 }
 
@@ -24,11 +24,10 @@ async fn ground(simulator: &Simulator, drain: Duration) -> Ground {
 async fn what_is_open_ends_and_nobody_new_comes() {
     let simulator = Simulator::start(Settings::default()).await;
     let mut ground = ground(&simulator, LONG).await;
-    let slow =
-        Delivery { pieces: Pieces::Bytes(100), pace: Duration::from_millis(150), ..Delivery::default() };
+    let slow = Delivery { pieces: Pieces::Bytes(100), pace: Duration::from_millis(150), ..Delivery::default() };
     simulator.next(Next::Delivers(slow));
-    let dialect = Dialect::Messages;
-    let mut open = sent(&ground, path(dialect), &streamed(dialect).to_string()).await;
+    let api_format = ApiFormat::Messages;
+    let mut open = sent(&ground, path(api_format), &streamed(api_format).to_string()).await;
     read_until(&mut open, b"\r\n\r\n").await;
     let mut asks = connect(&ground).await;
     asks.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
@@ -56,27 +55,26 @@ async fn what_is_open_ends_and_nobody_new_comes() {
 async fn what_does_not_end_in_time_is_cut() {
     let simulator = Simulator::start(Settings::default()).await;
     let mut ground = ground(&simulator, Duration::from_millis(300)).await;
-    let endless =
-        Delivery { pieces: Pieces::SplitAt(60), pace: Duration::from_mins(10), ..Delivery::default() };
+    let endless = Delivery { pieces: Pieces::SplitAt(60), pace: Duration::from_mins(10), ..Delivery::default() };
     simulator.next(Next::Delivers(endless));
-    let dialect = Dialect::Messages;
-    let mut open = sent(&ground, path(dialect), &streamed(dialect).to_string()).await;
+    let api_format = ApiFormat::Messages;
+    let mut open = sent(&ground, path(api_format), &streamed(api_format).to_string()).await;
     read_until(&mut open, b"\r\n\r\n").await;
     timeout(LONG, ground.stop()).await.expect("it stops all the same");
     let mut came = Vec::new();
     let _ = timeout(LONG, open.read_to_end(&mut came)).await.expect("the stream is cut");
     assert!(!came.ends_with(b"0\r\n\r\n"), "it is not ended as if that were all");
-    assert!(events(&came).iter().all(|event| !event.is_end(dialect)));
+    assert!(events(&came).iter().all(|event| !event.is_end(api_format)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_is_written_before_it_ends() {
     let simulator = Simulator::start(Settings::default()).await;
     let folder = Folder::new();
-    let place = Place::File(folder.path().join("store.db"));
+    let place = StoreLocation::File(folder.path().join("store.db"));
     let mut agent = Agent::new("claude-sonnet-4-5");
     for n in 1..4 {
-        let store = Store::open(&place, Sync::Normal).await.unwrap();
+        let store = Store::open(&place, Durability::Normal).await.unwrap();
         let mut ground = Ground::with_store(settings(&simulator.origin()), store, simulator.clock()).await;
         for _ in 0..2 {
             agent.step(5);
@@ -84,8 +82,8 @@ async fn what_was_answered_is_written_before_it_ends() {
             response.bytes().await.unwrap();
         }
         ground.stop().await;
-        let (sums, asked) = (ground.gateway.sums(), 2);
+        let (sums, asked) = (ground.gateway.totals(), 2);
         assert_eq!(sums.requests, asked, "all of them are counted, in run {n}");
-        assert_eq!(ground.store.faults().await.unwrap(), [""; 0], "and nothing is missing in the store");
+        assert_eq!(ground.store.check_integrity().await.unwrap(), [""; 0], "and nothing is missing in the store");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use longhaul_server::gateway::{Access, Settings, Upstreams};
-use longhaul_server::upstream::{Key, Provider, Upstream};
+use longhaul_server::gateway::{ClientAccess, GatewaySettings, Upstreams};
+use longhaul_server::upstream::{ApiKey, Provider, Upstream};
 use reqwest::{Method, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,27 +19,24 @@ const LONG: Duration = Duration::from_mins(1);
 
 /// The three ways to a model, each with a body that it takes.
 pub(crate) const MODELS: [(&str, &str); 3] = [
-    (
-        "/v1/messages",
-        r#"{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#,
-    ),
+    ("/v1/messages", r#"{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#),
     ("/v1/chat/completions", r#"{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}"#),
     ("/v1/responses", r#"{"model":"gpt-5","input":"hi"}"#),
 ];
 
 /// Settings of a gateway that holds a key for each provider.
-pub(crate) fn holding(upstream: &str, key: &str) -> Settings {
+pub(crate) fn holding(upstream: &str, key: &str) -> GatewaySettings {
     let at = |provider: &str| {
         let provider = Provider::named(provider).unwrap();
-        Arc::new(Upstream::new(provider, Some(upstream), Key::new(key)).unwrap())
+        Arc::new(Upstream::new(provider, Some(upstream), ApiKey::new(key)).unwrap())
     };
     let upstreams = Upstreams { chat: at("openai"), messages: at("anthropic"), responses: at("openai") };
-    Settings { upstreams, ..settings(upstream) }
+    GatewaySettings { upstreams, ..settings(upstream) }
 }
 
 /// Settings of a gateway that wants keys.
-pub(crate) fn closed(settings: Settings) -> Settings {
-    Settings { access: Access::Keys, ..settings }
+pub(crate) fn closed(settings: GatewaySettings) -> GatewaySettings {
+    GatewaySettings { access: ClientAccess::Keys, ..settings }
 }
 
 /// Sends a request with these headers and no others, but for those that every client sends.
@@ -50,8 +47,7 @@ pub(crate) async fn send(
     body: impl Into<reqwest::Body>,
 ) -> Response {
     let request = ground.http.request(method, format!("{}{path}", ground.url));
-    let request =
-        request.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
+    let request = request.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     request.body(body).send().await.unwrap()
 }

@@ -27,17 +27,15 @@ async fn usage_is_read_whole_and_streamed() {
         response.bytes().await.unwrap();
     }
     ground.stop().await;
-    let sums = ground.gateway.sums();
+    let sums = ground.gateway.totals();
     let total: u64 = simulator.seen().iter().filter_map(|seen| seen.tokens).map(|tokens| tokens.total).sum();
-    assert_eq!((sums.requests, sums.input.number()), (2, total));
+    assert_eq!((sums.requests, sums.input_tokens.number()), (2, total));
 }
 
 /// A provider of the Responses dialect that takes everything, and then says that it was too long.
 async fn provider(most: usize) -> String {
     let events = |events: &[serde_json::Value]| {
-        let lines = events
-            .iter()
-            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
+        let lines = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
         ([(CONTENT_TYPE, "text/event-stream")], lines.collect::<Vec<_>>().concat()).into_response()
     };
     let answer = move |body: Bytes| async move {
@@ -60,12 +58,13 @@ async fn provider(most: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_comes_as_an_event_is_recovered_from() {
     let simulator = Simulator::start(Settings::default()).await;
-    let ground =
-        Ground::start(with_window(settings(&provider(30_000).await), "gpt-5", 200_000), &simulator).await;
+    let ground = Ground::start(with_window(settings(&provider(30_000).await), "gpt-5", 200_000), &simulator).await;
     let mut input = vec![json!({"role": "user", "content": "Make the build green."})];
     for n in 0..40 {
         let (id, output) = (format!("call_{n}"), format!("compiling unit {n} of the project\n").repeat(60));
-        input.push(json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{\"command\":\"make\"}"}));
+        input.push(
+            json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{\"command\":\"make\"}"}),
+        );
         input.push(json!({"type": "function_call_output", "call_id": id, "output": output}));
     }
     let body = json!({"model": "gpt-5", "stream": true, "input": input});

@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use longhaul_server::agents::Moment;
-use longhaul_server::gateway::{Gateway, World};
-use longhaul_server::session::{Compacted, Going, Host, Quiet};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::Timestamp;
+use longhaul_server::gateway::{Gateway, GatewayEnvironment};
+use longhaul_server::session::{CompactionEvent, DefaultHost, Host, PendingRemoval};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use reqwest::Response;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -35,8 +35,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    const ALL: [(&str, Self); 3] =
-        [("serve", Self::Serve), ("before", Self::StopBefore), ("behind", Self::StopBehind)];
+    const ALL: [(&str, Self); 3] = [("serve", Self::Serve), ("before", Self::StopBefore), ("behind", Self::StopBehind)];
 
     fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, task)| *task == self).unwrap().0
@@ -55,9 +54,7 @@ impl Worker {
     /// Starts one that has nothing in its environment but what it needs.
     pub(crate) async fn start(task: Task, store: &str, simulator: &Simulator) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker::as_another_process", "--nocapture", "--test-threads=1"])
-            .env_clear();
+        command.args(["--exact", "worker::as_another_process", "--nocapture", "--test-threads=1"]).env_clear();
         command.env("PATH", "").env(TASK, task.word()).env(STORE, store).env(UPSTREAM, simulator.origin());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -83,8 +80,7 @@ impl Worker {
     /// Sends what an agent has.
     pub(crate) fn post(&self, agent: &Agent) -> impl Future<Output = reqwest::Result<Response>> + use<> {
         let request = self.http.post(format!("{}/v1/messages", self.url)).body(agent.body().to_string());
-        let request =
-            request.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
+        let request = request.header("content-type", "application/json").header("anthropic-version", "2023-06-01");
         request.header("x-api-key", "sk-client-of-the-test").send()
     }
 
@@ -99,8 +95,7 @@ impl Worker {
         let process = format!("/proc/{}", self.child.id());
         let mut running = 0;
         for thread in std::fs::read_dir(format!("{process}/task")).unwrap() {
-            let children =
-                std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default();
+            let children = std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default();
             running += children.split_whitespace().count();
         }
         // Behind the name in brackets the ninth number is the page faults of children that ended.
@@ -138,16 +133,16 @@ impl Halting {
 }
 
 impl Host for Halting {
-    fn mark(&self) -> Option<String> {
-        Quiet.mark()
+    fn random_tag(&self) -> Option<String> {
+        DefaultHost.random_tag()
     }
 
-    fn going(&self, _: &Going<'_>) -> Option<String> {
+    fn before_removal(&self, _: &PendingRemoval<'_>) -> Option<String> {
         self.halt(Task::StopBefore);
         None
     }
 
-    fn compacted(&self, _: &Compacted) {
+    fn after_compaction(&self, _: &CompactionEvent) {
         self.halt(Task::StopBehind);
     }
 }
@@ -157,16 +152,17 @@ impl Host for Halting {
 fn as_another_process() {
     let Ok(task) = std::env::var(TASK) else { return };
     let (_, task) = Task::ALL.into_iter().find(|(word, _)| *word == task).unwrap();
-    let place: Place = std::env::var(STORE).unwrap().parse().unwrap();
+    let place: StoreLocation = std::env::var(STORE).unwrap().parse().unwrap();
     let settings = with_window(settings(&std::env::var(UPSTREAM).unwrap()), MODEL, WINDOW);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Store::open(&place, Sync::Normal).await.unwrap();
+        let store = Store::open(&place, Durability::Normal).await.unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         say(&format!("at http://{}", listener.local_addr().unwrap()));
         let seconds = AtomicI64::new(1_780_000_000_000);
-        let clock = Arc::new(move || Moment(seconds.fetch_add(1000, Ordering::SeqCst)));
-        let gateway = Gateway::new(settings, store, client(), World { clock, host: Arc::new(Halting(task)) });
+        let clock = Arc::new(move || Timestamp(seconds.fetch_add(1000, Ordering::SeqCst)));
+        let gateway =
+            Gateway::new(settings, store, client(), GatewayEnvironment { clock, host: Arc::new(Halting(task)) });
         gateway.serve(listener, std::future::pending()).await.unwrap();
     });
 }

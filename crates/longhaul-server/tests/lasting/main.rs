@@ -12,11 +12,11 @@
 #[path = "../session/world.rs"]
 mod world;
 
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::{models, wire};
-use longhaul_server::session::{Action, Limits, Session, Settings};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_server::session::{LiveSession, RequestAction, SessionLimits, SessionSettings};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use peak_alloc::PeakAlloc;
 
 use world::{Agent, MODEL, at, request, settings, usage};
@@ -48,13 +48,13 @@ async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
 }
 
 async fn lasts(engine: &str) {
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("test").await.unwrap();
-    let limits = Limits { an_hour: 1_000, a_day: None };
-    let mut settings = Settings { limits, ..settings(WINDOW) };
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("test").await.unwrap();
+    let limits = SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None };
+    let mut settings = SessionSettings { limits, ..settings(WINDOW) };
     settings.config.context.engine = serde_json::from_value(engine.into()).unwrap();
-    let mut session = Session::new(settings).with_store(store, tenant.clone());
-    let meter = Meter::of(&models::find(MODEL));
+    let mut session = LiveSession::new(settings).with_store(store, tenant.clone());
+    let meter = Meter::for_model(&models::find(MODEL));
     let (mut agent, mut held, mut turns) = (Agent::new(), Vec::new(), 0);
     while held.len() < COMPACTIONS {
         agent.step(12);
@@ -62,10 +62,10 @@ async fn lasts(engine: &str) {
         let body = agent.body();
         let turn = request(&mut session, &body, at(turns * 20)).await;
         let (sent, _) = wire::parse(None, &turn.body).unwrap();
-        let tokens = meter.parts(&mut Known::default(), &sent).total().number();
+        let tokens = meter.breakdown(&mut BlockCache::default(), &sent).total().number();
         assert!(tokens < WINDOW, "{engine}: request {turns} has {tokens} tokens");
-        session.after(&usage(&turn.body)).await;
-        let compacted = turn.action == Action::Compacted;
+        session.record_reply(&usage(&turn.body)).await;
+        let compacted = turn.action == RequestAction::Compacted;
         agent.adopt(&turn.body);
         drop(turn);
         drop(body);
@@ -85,11 +85,8 @@ async fn lasts(engine: &str) {
     assert!(turns > 200, "{engine}: {turns}");
     let most = |held: &[Holds], of: Of| held.iter().map(of).max().unwrap();
     let (early, late) = (&held[8..24], &held[32..]);
-    let kinds: [(&str, usize, Of); 3] = [
-        ("heap", 32 * 1024, |held| held.heap),
-        ("ledger", 256, |held| held.ledger),
-        ("state", 256, |held| held.state),
-    ];
+    let kinds: [(&str, usize, Of); 3] =
+        [("heap", 32 * 1024, |held| held.heap), ("ledger", 256, |held| held.ledger), ("state", 256, |held| held.state)];
     for (what, slack, of) in kinds {
         let (early, late) = (most(early, of), most(late, of));
         assert!(late <= early + slack, "{engine}, {what}: {early} bytes at first, {late} at last");

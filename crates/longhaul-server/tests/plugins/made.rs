@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::config::{Config, ModelOverride};
-use longhaul_engine::plan::{Engine, Engines};
+use longhaul_engine::plan::{Engine, EngineRegistry};
 use longhaul_engine::redact::{Rules, SessionKey};
-use longhaul_engine::{Dialect, Tokens};
-use longhaul_server::agents::Moment;
-use longhaul_server::plugins::{Manifest, Plugin, World};
-use longhaul_server::session::Settings;
+use longhaul_engine::{ApiFormat, Tokens};
+use longhaul_server::plugins::{Manifest, Plugin, PluginContext};
+use longhaul_server::session::SessionSettings;
 use serde_json::{Value, json};
 
-pub(crate) const NOON: Moment = Moment(1_780_000_000_000);
+pub(crate) const NOON: Timestamp = Timestamp(1_780_000_000_000);
 pub(crate) const MODEL: &str = "house-model";
 /// Looks like a key and opens nothing.
 pub(crate) const SECRET: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
@@ -71,11 +71,11 @@ impl Made {
         );
         std::fs::write(self.folder.join("plugin.toml"), manifest).unwrap();
         let clock = Arc::clone(&self.clock);
-        let world = World {
-            clock: Arc::new(move || Moment(clock.load(Ordering::Relaxed))),
+        let world = PluginContext {
+            clock: Arc::new(move || Timestamp(clock.load(Ordering::Relaxed))),
             environment: self.environment.clone(),
             rules: Rules::default(),
-            longest: Duration::from_mins(1),
+            max_call_time: Duration::from_mins(1),
         };
         Plugin::new(Manifest::read(&self.folder).unwrap(), world)
     }
@@ -97,16 +97,16 @@ impl Drop for Made {
 }
 
 /// Settings in which this engine compacts; without one, the compressor.
-pub(crate) fn settings(engine: Option<Arc<dyn Engine>>) -> Settings {
+pub(crate) fn settings(engine: Option<Arc<dyn Engine>>) -> SessionSettings {
     let mut config = Config::default();
     let stated = ModelOverride { context_length: Some(Tokens(20_000)), ..ModelOverride::default() };
     config.models.insert(MODEL.to_owned(), stated);
-    let mut engines = Engines::default();
+    let mut engines = EngineRegistry::default();
     if let Some(engine) = engine {
         config.context.engine = engine.name();
         engines = engines.with(engine);
     }
-    Settings { config, engines, key: Some(SessionKey::new([7; 32])), ..Settings::default() }
+    SessionSettings { config, engines, key: Some(SessionKey::new([7; 32])), ..SessionSettings::default() }
 }
 
 /// A session of so many steps, the third of which shows a secret.
@@ -117,13 +117,12 @@ pub(crate) fn session(steps: usize) -> Vec<Value> {
     ];
     for step in 0..steps {
         let id = format!("call{step}");
-        let function = json!({"name": "bash", "arguments": json!({"command": format!("make target{step}")}).to_string()});
+        let function =
+            json!({"name": "bash", "arguments": json!({"command": format!("make target{step}")}).to_string()});
         let call = json!({"id": id, "type": "function", "function": function});
         let secret = if step == 2 { SECRET } else { "none" };
         let output = format!("{}token={secret}\n", format!("compiling a unit of target{step}\n").repeat(60));
-        messages.push(
-            json!({"role": "assistant", "content": format!("Now target {step}."), "tool_calls": [call]}),
-        );
+        messages.push(json!({"role": "assistant", "content": format!("Now target {step}."), "tool_calls": [call]}));
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
     }
     messages.push(json!({"role": "assistant", "content": "All targets are built."}));
@@ -138,5 +137,5 @@ pub(crate) fn body(messages: &[Value]) -> String {
 /// A body that a provider takes.
 #[track_caller]
 pub(crate) fn valid(body: &str) {
-    assert_eq!(check(body, Dialect::Chat, &Target::of(Dialect::Chat)), []);
+    assert_eq!(check(body, ApiFormat::Chat, &Target::default_for(ApiFormat::Chat)), []);
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::known::Known;
-use longhaul_engine::plan::{Engine, Plan, Proposal, Shown, Wish, WrittenBy, by_proposal};
-use longhaul_engine::policy::{EngineName, Policy};
+use longhaul_engine::plan::{Engine, Plan, PlanInput, Proposal, ProposalInput, WrittenBy, compact_by_proposal};
+use longhaul_engine::policy::EngineName;
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Refused, Tokens, Transcript};
-use longhaul_server::session::{Action, Session, Turn};
+use longhaul_engine::{RewriteError, Tokens};
+use longhaul_server::session::{LiveSession, PreparedRequest, RequestAction};
 use serde_json::json;
 
 use crate::made::{Made, NOON, SECRET, body, session, settings, valid};
@@ -17,8 +16,8 @@ const WORKS: &str = "open('asked', 'a').write(line)\n\
                      say(ask['id'], result={'remove': middle(ask), 'summary': 'All targets were built.'})";
 
 #[track_caller]
-fn by(turn: &Turn<'_>, engine: &str) {
-    assert_eq!(turn.action, Action::Compacted, "{:?}", turn.said);
+fn by(turn: &PreparedRequest<'_>, engine: &str) {
+    assert_eq!(turn.action, RequestAction::Compacted, "{:?}", turn.notices);
     let report = turn.report.as_ref().unwrap();
     assert_eq!(
         (report.engine.name(), report.checkpoint.unwrap().by),
@@ -35,18 +34,18 @@ async fn what_a_program_decided_is_replayed_byte_for_byte_and_no_secret_reaches_
     made.environment.push(("HOUSE_API_KEY".to_owned(), SECRET.to_owned()));
     made.environment.push(("NAMED".to_owned(), "named in the manifest".to_owned()));
     made.manifest.push_str("\nenvironment = [\"NAMED\"]");
-    let mut session_ = Session::new(settings(Some(Arc::new(made.plugin()))));
+    let mut session_ = LiveSession::new(settings(Some(Arc::new(made.plugin()))));
     let mut messages = session(30);
     let first_body = body(&messages);
-    let first = session_.before(&first_body, NOON).await;
+    let first = session_.prepare_request(&first_body, NOON).await;
     by(&first, "made");
     assert!(first.body.contains("All targets were built.") && first.body.contains("Never touch the tests"));
     let first = first.body.into_owned();
     messages.push(json!({"role": "assistant", "content": "The docs are next."}));
     messages.push(json!({"role": "user", "content": "Go on."}));
     let longer = body(&messages);
-    let second = session_.before(&longer, NOON).await;
-    assert_eq!(second.action, Action::Replayed, "{:?}", second.said);
+    let second = session_.prepare_request(&longer, NOON).await;
+    assert_eq!(second.action, RequestAction::Replayed, "{:?}", second.notices);
     let end = first.rfind("]}").unwrap();
     assert!(second.body.starts_with(&first[..end]), "what was sent is sent again, byte for byte");
     valid(&second.body);
@@ -64,14 +63,14 @@ async fn a_program_decides_when_and_is_told_what_replies_came_to() {
                    if ask['method'] == 'should_compress': say(ask['id'], result={'due': ask['params']['tokens'] > 4000, 'reason': 'it is time'})\n\
                    elif ask['method'] == 'compress': say(ask['id'], result={'remove': middle(ask), 'summary': 'All built.'})";
     let made = Made::new(greets, answers);
-    let mut sessions = Session::new(settings(Some(Arc::new(made.plugin()))));
+    let mut sessions = LiveSession::new(settings(Some(Arc::new(made.plugin()))));
     let short = body(&session(4));
-    let left = sessions.before(&short, NOON).await;
-    assert_eq!((left.action, left.reason.as_str()), (Action::None, "made says so: it is time"));
-    sessions.after(&Usage { input: Some(Tokens(1_234)), ..Usage::default() }).await;
+    let left = sessions.prepare_request(&short, NOON).await;
+    assert_eq!((left.action, left.reason.as_str()), (RequestAction::Unchanged, "made decided: it is time"));
+    sessions.record_reply(&Usage { input: Some(Tokens(1_234)), ..Usage::default() }).await;
     // Below the threshold of 10,000.
     let long = body(&session(14));
-    let turn = sessions.before(&long, NOON).await;
+    let turn = sessions.prepare_request(&long, NOON).await;
     by(&turn, "made");
     let told = || made.written("asked").contains("\"input\":1234");
     let mut tries = 0;
@@ -90,18 +89,12 @@ impl Engine for Folds {
         "folds".to_owned().into()
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "folds all that is not protected"
     }
 
-    fn compact(
-        &self,
-        policy: &Policy,
-        wish: &Wish,
-        known: &mut Known,
-        transcript: &Transcript<'_>,
-    ) -> Result<Plan, Refused> {
-        by_proposal(self, policy, wish, known, transcript, &|shown: &Shown| {
+    fn compact(&self, input: PlanInput<'_, '_>) -> Result<Plan, RewriteError> {
+        compact_by_proposal(self, input, &|shown: &ProposalInput| {
             let free = shown.messages.iter().filter(|message| !message.protected);
             let remove = free.map(|message| message.index).collect();
             Ok(Proposal { remove, summary: Some("It was all built.".to_owned()), ..Proposal::default() })
@@ -111,9 +104,9 @@ impl Engine for Folds {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_a_host_registers_compacts_its_sessions() {
-    let mut sessions = Session::new(settings(Some(Arc::new(Folds))));
+    let mut sessions = LiveSession::new(settings(Some(Arc::new(Folds))));
     let body = body(&session(30));
-    let turn = sessions.before(&body, NOON).await;
+    let turn = sessions.prepare_request(&body, NOON).await;
     by(&turn, "folds");
     assert!(turn.body.contains("It was all built.") && turn.body.contains("And the docs?"));
 }
@@ -122,10 +115,10 @@ async fn an_engine_that_a_host_registers_compacts_its_sessions() {
 async fn a_name_that_is_found_nowhere_is_said_once_and_in_each_report() {
     let mut settings = settings(None);
     settings.config.context.engine = "nobody".to_owned().into();
-    let mut sessions = Session::new(settings);
+    let mut sessions = LiveSession::new(settings);
     let body = body(&session(30));
-    let turn = sessions.before(&body, NOON).await;
+    let turn = sessions.prepare_request(&body, NOON).await;
     let said = |line: &&String| line.contains("no engine is called nobody");
-    assert_eq!(turn.said.iter().filter(said).count(), 1, "{:?}", turn.said);
+    assert_eq!(turn.notices.iter().filter(said).count(), 1, "{:?}", turn.notices);
     assert_eq!(turn.report.unwrap().notes.iter().filter(said).count(), 1);
 }

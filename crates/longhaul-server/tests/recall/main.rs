@@ -13,30 +13,30 @@ mod hostile;
 #[path = "../store/speech.rs"]
 mod speech;
 
-use longhaul_engine::Dialect;
-use longhaul_engine::plan::Outcome;
-use longhaul_server::recall::{Answer, Reach, Tool};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_engine::plan::CompactedRequest;
+use longhaul_server::recall::{RecallScope, RecallTool, ToolAnswer};
+use longhaul_server::store::{Durability, Store, StoreLocation};
 use serde_json::Value;
 
 use speech::{Turn, body, compact};
 
 /// A session that was compacted to so many tokens.
-async fn compacted(dialect: Dialect, turns: &[Turn], tokens: u64) -> (Reach, Outcome) {
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
-    let (session, outcome) = compact(&store, &tenant, &body(dialect, turns), tokens).await;
-    (Reach { store, tenant, session }, outcome)
+async fn compacted(api_format: ApiFormat, turns: &[Turn], tokens: u64) -> (RecallScope, CompactedRequest) {
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
+    let (session, outcome) = compact(&store, &tenant, &body(api_format, turns), tokens).await;
+    (RecallScope { store, tenant, session }, outcome)
 }
 
 /// An answer that is none of an error.
 #[track_caller]
-fn given(answer: Answer) -> String {
+fn given(answer: ToolAnswer) -> String {
     assert!(!answer.is_error, "{}", answer.text);
     answer.text
 }
 
 /// A call that must work.
-async fn ask(reach: &Reach, tool: Tool, arguments: Value) -> String {
-    given(reach.answer(tool, &arguments).await)
+async fn ask(reach: &RecallScope, tool: RecallTool, arguments: Value) -> String {
+    given(reach.call(tool, &arguments).await)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::json;
 
 use super::speech::Speech;
@@ -55,13 +55,13 @@ impl Act {
     }
 
     /// An error as the dialect words it.
-    pub(crate) fn error(dialect: Dialect, status: u16, kind: &str, message: &str) -> Self {
+    pub(crate) fn error(api_format: ApiFormat, status: u16, kind: &str, message: &str) -> Self {
         let error = json!({ "type": kind, "message": message });
         Self::answers(
             status,
-            match dialect {
-                Dialect::Messages => json!({ "type": "error", "error": error }).to_string(),
-                Dialect::Chat | Dialect::Responses => json!({ "error": error }).to_string(),
+            match api_format {
+                ApiFormat::Messages => json!({ "type": "error", "error": error }).to_string(),
+                ApiFormat::Chat | ApiFormat::Responses => json!({ "error": error }).to_string(),
             },
         )
     }

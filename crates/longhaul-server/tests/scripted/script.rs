@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use longhaul_engine::prices::Usage;
 use longhaul_engine::redact::Redacted;
-use longhaul_server::upstream::{Finish, Models, Question, Reply, Stage, Trouble};
+use longhaul_server::upstream::{FinishReason, ModelClient, ModelReply, SummaryRequest, TimeoutStage, UpstreamError};
 use tokio::time::{sleep, timeout};
 
 /// What is given to one question, and how long that takes.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     after: Duration,
-    gives: Result<Reply, Trouble>,
+    gives: Result<ModelReply, UpstreamError>,
 }
 
 impl Line {
     pub(crate) fn says(text: &str) -> Self {
-        Self::replies(Reply { text: text.to_owned(), usage: None, finish: Finish::Whole, model: None })
+        Self::replies(ModelReply { text: text.to_owned(), usage: None, finish: FinishReason::Complete, model: None })
     }
 
-    pub(crate) fn replies(reply: Reply) -> Self {
+    pub(crate) fn replies(reply: ModelReply) -> Self {
         Self { after: Duration::ZERO, gives: Ok(reply) }
     }
 
-    pub(crate) fn fails(trouble: Trouble) -> Self {
-        Self { after: Duration::ZERO, gives: Err(trouble) }
+    pub(crate) fn fails(error: UpstreamError) -> Self {
+        Self { after: Duration::ZERO, gives: Err(error) }
     }
 
     pub(crate) fn after(self, after: Duration) -> Self {
         Self { after, ..self }
     }
 
-    pub(crate) fn finish(mut self, finish: Finish) -> Self {
+    pub(crate) fn finish(mut self, finish: FinishReason) -> Self {
         if let Ok(reply) = &mut self.gives {
             reply.finish = finish;
         }
@@ -53,7 +53,7 @@ impl Line {
 #[derive(Default)]
 pub(crate) struct Script {
     lines: Mutex<VecDeque<Line>>,
-    asked: Mutex<Vec<Question>>,
+    asked: Mutex<Vec<SummaryRequest>>,
 }
 
 impl Script {
@@ -66,19 +66,19 @@ impl Script {
     }
 
     /// All that was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Question> {
+    pub(crate) fn asked(&self) -> Vec<SummaryRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
 #[async_trait::async_trait]
-impl Models for Script {
-    async fn answer(&self, question: Question) -> Result<Reply, Trouble> {
-        let whole = question.patience.whole;
+impl ModelClient for Script {
+    async fn ask(&self, question: SummaryRequest) -> Result<ModelReply, UpstreamError> {
+        let whole = question.timeouts.total;
         self.asked.lock().unwrap().push(question);
         let line = self.lines.lock().unwrap().pop_front();
-        let line = line.unwrap_or_else(|| Line::fails(Trouble::Refused(Redacted::own("the script is over"))));
-        timeout(whole, sleep(line.after)).await.map_err(|_| Trouble::TimedOut(Stage::Whole))?;
+        let line = line.unwrap_or_else(|| Line::fails(UpstreamError::Refused(Redacted::literal("the script is over"))));
+        timeout(whole, sleep(line.after)).await.map_err(|_| UpstreamError::TimedOut(TimeoutStage::Total))?;
         line.gives
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -35,17 +35,14 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(cache, _)| cache.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    fn dialect(&self) -> Dialect {
+    fn dialect(&self) -> ApiFormat {
         match self.path.as_str() {
-            path if path.ends_with("/messages") => Dialect::Messages,
-            path if path.ends_with("/responses") => Dialect::Responses,
-            _ => Dialect::Chat,
+            path if path.ends_with("/messages") => ApiFormat::Messages,
+            path if path.ends_with("/responses") => ApiFormat::Responses,
+            _ => ApiFormat::Chat,
         }
     }
 }
@@ -113,8 +110,7 @@ async fn read(socket: &mut BufReader<TcpStream>) -> Option<Asked> {
     let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
     let headers: Vec<(String, String)> = lines.filter_map(pair).collect();
     let mut asked = Asked { path, headers, body: String::new(), at: std::time::Instant::now() };
-    let mut body =
-        vec![0; asked.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
+    let mut body = vec![0; asked.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
     socket.read_exact(&mut body).await.ok()?;
     asked.body = String::from_utf8(body).ok()?;
     Some(asked)
@@ -122,23 +118,20 @@ async fn read(socket: &mut BufReader<TcpStream>) -> Option<Asked> {
 
 async fn answer(socket: &mut TcpStream, asked: &Asked, act: Act) -> std::io::Result<()> {
     tokio::time::sleep(act.after).await;
-    let dialect = asked.dialect();
+    let api_format = asked.dialect();
     let streams = asked.body.contains("\"stream\":true");
     let (status, headers, body, kind) = match act.done {
         Done::HangsUp => return Ok(()),
         Done::Answers { status, headers, body } => (status, headers, body, "application/json"),
         Done::Says(speech) if streams => {
-            (200, Vec::new(), speech.events(dialect).into_bytes(), "text/event-stream; charset=utf-8")
+            (200, Vec::new(), speech.events(api_format).into_bytes(), "text/event-stream; charset=utf-8")
         }
-        Done::Says(speech) => (200, Vec::new(), speech.whole(dialect).into_bytes(), "application/json"),
+        Done::Says(speech) => (200, Vec::new(), speech.whole(api_format).into_bytes(), "application/json"),
     };
     let kind = act.kind.unwrap_or(kind);
     let length = format!("content-length: {}", body.len());
-    let mut head = vec![
-        format!("HTTP/1.1 {status} Scripted"),
-        format!("content-type: {kind}"),
-        "connection: close".into(),
-    ];
+    let mut head =
+        vec![format!("HTTP/1.1 {status} Scripted"), format!("content-type: {kind}"), "connection: close".into()];
     head.extend(headers.into_iter().map(|(name, value)| format!("{name}: {value}")));
     head.push(if streams { "transfer-encoding: chunked".into() } else { length });
     let head = head.join("\r\n") + "\r\n\r\n";

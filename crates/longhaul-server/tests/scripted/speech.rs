@@ -1,6 +1,6 @@
 //! What a model says, written as each dialect writes it.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 /// What a model says.
@@ -26,18 +26,18 @@ pub(crate) enum Ending {
 impl Ending {
     pub(crate) const ALL: [Self; 4] = [Self::Done, Self::Length, Self::Refusal, Self::ToolCall];
 
-    fn word(self, dialect: Dialect) -> &'static str {
-        match (dialect, self) {
-            (Dialect::Chat, Self::Done) => "stop",
-            (Dialect::Chat, Self::Length) => "length",
-            (Dialect::Chat, Self::Refusal) => "content_filter",
-            (Dialect::Chat, Self::ToolCall) => "tool_calls",
-            (Dialect::Messages, Self::Done) => "end_turn",
-            (Dialect::Messages, Self::Length) => "max_tokens",
-            (Dialect::Messages, Self::Refusal) => "refusal",
-            (Dialect::Messages, Self::ToolCall) => "tool_use",
-            (Dialect::Responses, Self::Done | Self::ToolCall) => "completed",
-            (Dialect::Responses, Self::Length | Self::Refusal) => "incomplete",
+    fn word(self, api_format: ApiFormat) -> &'static str {
+        match (api_format, self) {
+            (ApiFormat::Chat, Self::Done) => "stop",
+            (ApiFormat::Chat, Self::Length) => "length",
+            (ApiFormat::Chat, Self::Refusal) => "content_filter",
+            (ApiFormat::Chat, Self::ToolCall) => "tool_calls",
+            (ApiFormat::Messages, Self::Done) => "end_turn",
+            (ApiFormat::Messages, Self::Length) => "max_tokens",
+            (ApiFormat::Messages, Self::Refusal) => "refusal",
+            (ApiFormat::Messages, Self::ToolCall) => "tool_use",
+            (ApiFormat::Responses, Self::Done | Self::ToolCall) => "completed",
+            (ApiFormat::Responses, Self::Length | Self::Refusal) => "incomplete",
         }
     }
 }
@@ -52,44 +52,44 @@ impl Speech {
     }
 
     /// All of it, as one document.
-    pub(crate) fn whole(&self, dialect: Dialect) -> String {
-        match dialect {
-            Dialect::Chat => json!({
+    pub(crate) fn whole(&self, api_format: ApiFormat) -> String {
+        match api_format {
+            ApiFormat::Chat => json!({
                 "id": "chatcmpl-1", "object": "chat.completion", "model": "scripted-1",
-                "choices": [{ "index": 0, "message": self.chat_message(), "finish_reason": self.ending.word(dialect) }],
-                "usage": self.usage(dialect),
+                "choices": [{ "index": 0, "message": self.chat_message(), "finish_reason": self.ending.word(api_format) }],
+                "usage": self.usage(api_format),
             }),
-            Dialect::Messages => json!({
+            ApiFormat::Messages => json!({
                 "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted-1",
-                "content": self.blocks(), "stop_reason": self.ending.word(dialect), "stop_sequence": null,
-                "usage": self.usage(dialect),
+                "content": self.blocks(), "stop_reason": self.ending.word(api_format), "stop_sequence": null,
+                "usage": self.usage(api_format),
             }),
-            Dialect::Responses => self.response(),
+            ApiFormat::Responses => self.response(),
         }
         .to_string()
     }
 
     /// The same as a stream of events.
-    pub(crate) fn events(&self, dialect: Dialect) -> String {
-        match dialect {
-            Dialect::Chat => self.chat_events(),
-            Dialect::Messages => self.message_events(),
-            Dialect::Responses => self.response_events(),
+    pub(crate) fn events(&self, api_format: ApiFormat) -> String {
+        match api_format {
+            ApiFormat::Chat => self.chat_events(),
+            ApiFormat::Messages => self.message_events(),
+            ApiFormat::Responses => self.response_events(),
         }
     }
 
-    pub(crate) fn usage(&self, dialect: Dialect) -> Value {
+    pub(crate) fn usage(&self, api_format: ApiFormat) -> Value {
         let (input, cached, output) = (self.input, self.cached, self.output);
-        match dialect {
-            Dialect::Chat => json!({
+        match api_format {
+            ApiFormat::Chat => json!({
                 "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
                 "prompt_tokens_details": { "cached_tokens": cached },
             }),
-            Dialect::Messages => json!({
+            ApiFormat::Messages => json!({
                 "input_tokens": input - cached, "cache_creation_input_tokens": 0, "cache_read_input_tokens": cached,
                 "output_tokens": output,
             }),
-            Dialect::Responses => json!({
+            ApiFormat::Responses => json!({
                 "input_tokens": input, "input_tokens_details": { "cached_tokens": cached }, "output_tokens": output,
                 "total_tokens": input + output,
             }),
@@ -136,23 +136,24 @@ impl Speech {
         };
         json!({
             "id": "resp_1", "object": "response", "model": "scripted-1", "error": null, "output": output,
-            "status": self.ending.word(Dialect::Responses), "incomplete_details": reason,
-            "usage": self.usage(Dialect::Responses),
+            "status": self.ending.word(ApiFormat::Responses), "incomplete_details": reason,
+            "usage": self.usage(ApiFormat::Responses),
         })
     }
 
     fn chat_events(&self) -> String {
-        let chunk = |choices: Value| json!({ "object": "chat.completion.chunk", "model": "scripted-1", "choices": choices });
+        let chunk =
+            |choices: Value| json!({ "object": "chat.completion.chunk", "model": "scripted-1", "choices": choices });
         let delta = |delta: Value| chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]));
         let mut events = vec![delta(json!({ "role": "assistant", "content": "" }))];
         events.extend(self.pieces().into_iter().map(|piece| delta(json!({ "content": piece }))));
         if self.ending == Ending::ToolCall {
             events.push(delta(json!({ "tool_calls": [call("function")] })));
         }
-        let word = self.ending.word(Dialect::Chat);
+        let word = self.ending.word(ApiFormat::Chat);
         events.push(chunk(json!([{ "index": 0, "delta": {}, "finish_reason": word }])));
         let mut last = chunk(json!([]));
-        last["usage"] = self.usage(Dialect::Chat);
+        last["usage"] = self.usage(ApiFormat::Chat);
         events.push(last);
         let mut lines = vec![": SCRIPTED PROCESSING\n\n".to_owned()];
         lines.extend(events.iter().map(|event| format!("data: {event}\n\n")));
@@ -161,9 +162,10 @@ impl Speech {
     }
 
     fn message_events(&self) -> String {
-        let mut opening = self.usage(Dialect::Messages);
+        let mut opening = self.usage(ApiFormat::Messages);
         opening["output_tokens"] = json!(1);
-        let message = json!({ "id": "msg_1", "type": "message", "model": "scripted-1", "content": [], "usage": opening });
+        let message =
+            json!({ "id": "msg_1", "type": "message", "model": "scripted-1", "content": [], "usage": opening });
         let mut events = vec![
             json!({ "type": "message_start", "message": message }),
             json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
@@ -179,7 +181,7 @@ impl Speech {
             events.push(json!({ "type": "content_block_stop", "index": 1 }));
         }
         events.push(json!({
-            "type": "message_delta", "delta": { "stop_reason": self.ending.word(Dialect::Messages) },
+            "type": "message_delta", "delta": { "stop_reason": self.ending.word(ApiFormat::Messages) },
             "usage": { "output_tokens": self.output },
         }));
         events.push(json!({ "type": "message_stop" }));
@@ -190,9 +192,7 @@ impl Speech {
         let opening = json!({ "id": "resp_1", "object": "response", "model": "scripted-1", "output": [] });
         let mut events = vec![json!({ "type": "response.created", "response": opening })];
         events.extend(
-            self.pieces()
-                .into_iter()
-                .map(|piece| json!({ "type": "response.output_text.delta", "delta": piece })),
+            self.pieces().into_iter().map(|piece| json!({ "type": "response.output_text.delta", "delta": piece })),
         );
         let last = match self.ending {
             Ending::Done | Ending::ToolCall => "response.completed",

@@ -10,13 +10,7 @@ pub(crate) struct TooLong {
     pub(crate) sent: Option<u64>,
 }
 
-const fn row(
-    by: &'static str,
-    status: u16,
-    maximum: Option<u64>,
-    sent: Option<u64>,
-    body: &'static str,
-) -> TooLong {
+const fn row(by: &'static str, status: u16, maximum: Option<u64>, sent: Option<u64>, body: &'static str) -> TooLong {
     TooLong { by, status, body, maximum, sent }
 }
 

@@ -1,15 +1,17 @@
 //! A session never compacts more often than it has to, and stops where it is in vain.
 
 use longhaul_engine::Tokens;
-use longhaul_server::session::{Action, Command, Limits, Session, Settings};
+use longhaul_server::session::{LiveSession, RequestAction, SessionCommand, SessionLimits, SessionSettings};
 
 use super::world::{Agent, NOON, at, compacted, fixed, request, says, settings, usage};
 
 #[tokio::test]
 async fn two_hundred_turns_at_the_edge_compact_no_more_often_than_growth_requires() {
     const WINDOW: u64 = 20_000;
-    let mut session =
-        Session::new(Settings { limits: Limits { an_hour: 1_000, a_day: None }, ..settings(WINDOW) });
+    let mut session = LiveSession::new(SessionSettings {
+        limits: SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None },
+        ..settings(WINDOW)
+    });
     let mut agent = Agent::new();
     agent.fill(9_000);
     let (mut grown, mut last, mut largest, mut count) = (0, None::<u64>, 0, 0_u64);
@@ -20,12 +22,12 @@ async fn two_hundred_turns_at_the_edge_compact_no_more_often_than_growth_require
         let before = turn.measured.unwrap().tokens.number();
         grown += last.map_or(0, |last| before.saturating_sub(last));
         last = Some(before);
-        if turn.action == Action::Compacted {
+        if turn.action == RequestAction::Compacted {
             let after = turn.report.as_ref().unwrap().tokens.after.number();
             assert!(before >= WINDOW / 2, "not before the threshold: {before}");
             (last, largest, count) = (Some(after), largest.max(after), count + 1);
         }
-        session.after(&usage(&turn.body)).await;
+        session.record_reply(&usage(&turn.body)).await;
     }
     assert!(largest < WINDOW / 2 * 3 / 4, "a compaction leaves room: {largest}");
     let required = grown / (WINDOW / 2 - largest) + 1;
@@ -45,7 +47,7 @@ fn heavy() -> Agent {
 
 #[tokio::test]
 async fn what_cannot_shrink_is_tried_twice_and_the_floor_is_stated() {
-    let mut session = Session::new(fixed(settings(24_000), 12_000));
+    let mut session = LiveSession::new(fixed(settings(24_000), 12_000));
     let mut agent = heavy();
     let (mut tries, mut pauses) = (0, Vec::new());
     for turn in 0..12 {
@@ -53,25 +55,22 @@ async fn what_cannot_shrink_is_tried_twice_and_the_floor_is_stated() {
         agent.says("user", &format!("And {turn}?"));
         let body = agent.body();
         let turn = request(&mut session, &body, at(turn * 10)).await;
-        tries += turn.said.iter().filter(|line| line.starts_with("compacting at")).count();
-        pauses.extend(turn.said.into_iter().filter(|line| line.contains("pauses")));
+        tries += turn.notices.iter().filter(|line| line.starts_with("compacting at")).count();
+        pauses.extend(turn.notices.into_iter().filter(|line| line.contains("compaction is paused: two")));
     }
     assert_eq!((tries, pauses.len()), (2, 1), "{pauses:?}");
     let pause = session.state().breaker.paused().copied().unwrap();
-    assert!(pause.floor > Tokens(9_000), "{pause:?}");
-    assert!(
-        pauses[0].contains(&pause.floor.to_string()) && pauses[0].contains("larger window"),
-        "{pauses:?}"
-    );
+    assert!(pause.minimum_size > Tokens(9_000), "{pause:?}");
+    assert!(pauses[0].contains(&pause.minimum_size.to_string()) && pauses[0].contains("larger window"), "{pauses:?}");
 
     let body = agent.body();
-    let asked = session.command(Command::parse("/compress").unwrap(), &body, at(130)).await;
-    assert!(says(&asked, "compacting at"), "by hand it works while it pauses: {:?}", asked.said);
+    let asked = session.run_command(SessionCommand::parse("/compress").unwrap(), &body, at(130)).await;
+    assert!(says(&asked, "compacting at"), "by hand it works while it pauses: {:?}", asked.notices);
     let probe = request(&mut session, &body, at(500)).await;
-    assert!(says(&probe, "compacting at"), "it is tried again after 300 s: {:?}", probe.said);
+    assert!(says(&probe, "compacting at"), "it is tried again after 300 s: {:?}", probe.notices);
     let body = agent.body();
     let quiet = request(&mut session, &body, at(510)).await;
-    assert!(!says(&quiet, "compacting at"), "and pauses again: {:?}", quiet.said);
+    assert!(!says(&quiet, "compacting at"), "and pauses again: {:?}", quiet.notices);
     agent.fill(16_000);
     let body = agent.body();
     let regrown = request(&mut session, &body, at(520)).await;
@@ -81,20 +80,20 @@ async fn what_cannot_shrink_is_tried_twice_and_the_floor_is_stated() {
 
 #[tokio::test]
 async fn too_many_in_an_hour_pause_it() {
-    let limits = Limits { an_hour: 2, a_day: None };
-    let mut session = Session::new(Settings { limits, ..settings(12_000) });
+    let limits = SessionLimits { max_compactions_per_hour: 2, max_daily_cost: None };
+    let mut session = LiveSession::new(SessionSettings { limits, ..settings(12_000) });
     let mut agent = Agent::new();
     let mut compactions = 0;
     for turn in 0..120 {
         agent.step(12);
         let body = agent.body();
         let turn = request(&mut session, &body, at(turn)).await;
-        compactions += usize::from(turn.action == Action::Compacted);
-        if says(&turn, "too many in an hour") {
+        compactions += usize::from(turn.action == RequestAction::Compacted);
+        if says(&turn, "too many compactions in an hour") {
             break;
         }
     }
     assert_eq!(compactions, 3);
     let body = agent.body();
-    assert_ne!(request(&mut session, &body, NOON).await.action, Action::Compacted);
+    assert_ne!(request(&mut session, &body, NOON).await.action, RequestAction::Compacted);
 }

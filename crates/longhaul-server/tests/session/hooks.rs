@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longhaul_server::session::{Compacted, Going, Host, Session};
+use longhaul_server::session::{CompactionEvent, Host, LiveSession, PendingRemoval};
 
 use super::world::{Agent, NOON, at, checkpoints, compacted, request, settings};
 
@@ -10,25 +10,25 @@ use super::world::{Agent, NOON, at, checkpoints, compacted, request, settings};
 struct Listener {
     said: Mutex<Vec<String>>,
     going: Mutex<Vec<usize>>,
-    events: Mutex<Vec<Compacted>>,
+    events: Mutex<Vec<CompactionEvent>>,
     keeps: Option<String>,
 }
 
 impl Host for Listener {
-    fn mark(&self) -> Option<String> {
+    fn random_tag(&self) -> Option<String> {
         Some("0123456789abcdef".to_owned())
     }
 
-    fn say(&self, line: &str) {
+    fn report(&self, line: &str) {
         self.said.lock().unwrap().push(line.to_owned());
     }
 
-    fn going(&self, going: &Going<'_>) -> Option<String> {
+    fn before_removal(&self, going: &PendingRemoval<'_>) -> Option<String> {
         self.going.lock().unwrap().extend(going.messages.iter().map(|(at, _)| *at));
         self.keeps.clone()
     }
 
-    fn compacted(&self, event: &Compacted) {
+    fn after_compaction(&self, event: &CompactionEvent) {
         self.events.lock().unwrap().push(event.clone());
     }
 }
@@ -36,17 +36,17 @@ impl Host for Listener {
 #[tokio::test]
 async fn the_host_sees_what_goes_before_and_hears_of_it_afterwards() {
     let host = Arc::new(Listener::default());
-    let mut session = Session::new(settings(20_000)).with_host(host.clone());
+    let mut session = LiveSession::new(settings(20_000)).with_host(host.clone());
     let mut agent = Agent::new();
     agent.fill(14_000);
     let body = agent.body();
     let turn = request(&mut session, &body, NOON).await;
     compacted(&turn);
-    assert_eq!(*host.said.lock().unwrap(), turn.said, "each line is said when it comes up, and in the turn");
+    assert_eq!(*host.said.lock().unwrap(), turn.notices, "each line is said when it comes up, and in the turn");
     let going = host.going.lock().unwrap().clone();
     assert!(going.len() > 4 && !going.contains(&0), "{going:?}");
     let events = host.events.lock().unwrap();
-    assert_eq!((events.len(), events[0].epoch, events[0].session.as_ref()), (1, 1, None));
+    assert_eq!((events.len(), events[0].number, events[0].session.as_ref()), (1, 1, None));
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn what_a_host_hands_in_is_quoted_bounded_and_without_secrets() {
         "the ticket is T-4711\n".repeat(4_000)
     );
     let host = Arc::new(Listener { keeps: Some(keeps), ..Listener::default() });
-    let mut session = Session::new(settings(20_000)).with_host(host);
+    let mut session = LiveSession::new(settings(20_000)).with_host(host);
     let mut agent = Agent::new();
     agent.fill(14_000);
     let body = agent.body();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use longhaul_engine::check::check;
 use longhaul_engine::config::{Config, ModelOverride};
 use longhaul_engine::{Tokens, models, wire};
-use longhaul_server::session::{Action, Limits, Session, Settings};
+use longhaul_server::session::{LiveSession, RequestAction, SessionLimits, SessionSettings};
 
 use super::world::{at, usage};
 
@@ -33,31 +33,25 @@ async fn real_sessions_stay_as_valid_as_they_were() {
         let body = std::fs::read_to_string(file).unwrap();
         let Ok((whole, _)) = wire::parse(None, &body) else { continue };
         let model = whole.model.as_deref().unwrap_or("house-model").to_owned();
-        let target = models::find(&model).target(whole.dialect);
+        let target = models::find(&model).target(whole.api_format);
         let mut config = Config::default();
         let stated = ModelOverride { context_length: Some(Tokens(WINDOW)), ..ModelOverride::default() };
         config.models.insert(model.clone(), stated);
-        let limits = Limits { an_hour: 1_000, a_day: None };
-        let mut session = Session::new(Settings { config, model, limits, ..Settings::default() });
+        let limits = SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None };
+        let mut session = LiveSession::new(SessionSettings { config, model, limits, ..SessionSettings::default() });
         sessions += 1;
         let count = whole.message_count();
         for request in 1..=REQUESTS {
-            let so_far = whole.first_messages(count * request / REQUESTS);
-            let turn = session.before(&so_far, at(requests)).await;
+            let so_far = whole.body_with_first_messages(count * request / REQUESTS);
+            let turn = session.prepare_request(&so_far, at(requests)).await;
             let broken = |body: &str| -> Vec<&'static str> {
-                check(body, whole.dialect, &target).into_iter().map(|violation| violation.rule).collect()
+                check(body, whole.api_format, &target).into_iter().map(|violation| violation.rule).collect()
             };
             let before = broken(&so_far);
-            let newly: Vec<&str> =
-                broken(&turn.body).into_iter().filter(|rule| !before.contains(rule)).collect();
-            assert!(
-                newly.is_empty(),
-                "{}: request {request} breaks {newly:?}: {}",
-                file.display(),
-                turn.reason
-            );
-            compactions += usize::from(turn.action == Action::Compacted);
-            session.after(&usage(&turn.body)).await;
+            let newly: Vec<&str> = broken(&turn.body).into_iter().filter(|rule| !before.contains(rule)).collect();
+            assert!(newly.is_empty(), "{}: request {request} breaks {newly:?}: {}", file.display(), turn.reason);
+            compactions += usize::from(turn.action == RequestAction::Compacted);
+            session.record_reply(&usage(&turn.body)).await;
             requests += 1;
         }
     }

@@ -2,13 +2,13 @@
 
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::redact::SessionKey;
-use longhaul_server::session::{Action, Session, Settings};
+use longhaul_server::session::{LiveSession, RequestAction, SessionSettings};
 
 use super::world::{Agent, NOON, at, checkpoints, compacted, compacted_by, request, settings};
 
 /// A session whose agent goes on with the body that came out of a compaction.
-async fn compacted_once(settings: Settings) -> (Session, Agent) {
-    let mut session = Session::new(settings);
+async fn compacted_once(settings: SessionSettings) -> (LiveSession, Agent) {
+    let mut session = LiveSession::new(settings);
     let mut agent = Agent::new();
     agent.fill(14_000);
     let body = agent.body();
@@ -22,10 +22,10 @@ async fn compacted_once(settings: Settings) -> (Session, Agent) {
 #[tokio::test]
 async fn with_the_transcript_and_the_key_the_old_checkpoint_is_updated() {
     for key in [Some(SessionKey::new([7; 32])), None] {
-        let own = Settings { key, ..settings(20_000) };
+        let own = SessionSettings { key, ..settings(20_000) };
         let (session, mut agent) = compacted_once(own.clone()).await;
         drop(session);
-        let mut restarted = Session::new(own);
+        let mut restarted = LiveSession::new(own);
         agent.fill(14_000);
         let body = agent.body();
         assert_eq!(checkpoints(&body), 1);
@@ -39,8 +39,8 @@ async fn with_the_transcript_and_the_key_the_old_checkpoint_is_updated() {
 #[tokio::test]
 async fn another_key_makes_the_old_checkpoint_a_message_like_any_other() {
     let (_, mut agent) = compacted_once(settings(20_000)).await;
-    let stranger = Settings { key: Some(SessionKey::new([8; 32])), ..settings(20_000) };
-    let mut session = Session::new(stranger);
+    let stranger = SessionSettings { key: Some(SessionKey::new([8; 32])), ..settings(20_000) };
+    let mut session = LiveSession::new(stranger);
     agent.fill(14_000);
     let body = agent.body();
     let turn = request(&mut session, &body, at(9)).await;
@@ -53,14 +53,13 @@ async fn a_state_that_was_kept_goes_on_where_it_was() {
     let (session, _) = compacted_once(settings(20_000)).await;
     let json = serde_json::to_string(session.state()).unwrap();
     let state = serde_json::from_str(&json).unwrap();
-    let resumed =
-        Session::new(settings(20_000)).resume(state, session.learned().clone(), session.ledger().clone());
+    let resumed = LiveSession::new(settings(20_000)).resume(state, session.learned().clone(), session.ledger().clone());
     assert_eq!(serde_json::to_string(resumed.state()).unwrap(), json);
     let mut resumed = resumed;
     let mut agent = Agent::new();
     agent.fill(14_000);
     let body = agent.body();
-    assert_eq!(request(&mut resumed, &body, at(9)).await.action, Action::Replayed);
+    assert_eq!(request(&mut resumed, &body, at(9)).await.action, RequestAction::Replayed);
 }
 
 #[tokio::test]
@@ -69,7 +68,7 @@ async fn a_reset_forgets_the_checkpoint_the_counts_and_the_errors() {
     assert!(!session.ledger().is_empty());
     session.reset();
     assert_eq!(session.ledger(), &Ledger::default());
-    assert_eq!((session.state().breaker.in_vain(), session.state().last_error.as_ref()), (0, None));
+    assert_eq!((session.state().breaker.ineffective_in_a_row(), session.state().last_error.as_ref()), (0, None));
     let body = Agent::new().body();
-    assert_eq!(request(&mut session, &body, at(5)).await.action, Action::None);
+    assert_eq!(request(&mut session, &body, at(5)).await.action, RequestAction::Unchanged);
 }

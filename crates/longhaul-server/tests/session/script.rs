@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::Usage;
-use longhaul_server::session::{First, Settings, Summarizer, Writer};
+use longhaul_server::session::{FirstWriter, SessionSettings, Summarizer, SummaryWriter};
 use longhaul_server::upstream::{
-    Asked, Finish, Models, Patience, Provider, Question, Reply, Trouble, Upstream,
+    FinishReason, ModelClient, ModelReply, Provider, SummaryRequest, SummaryRequestBody, Timeouts, Upstream,
+    UpstreamError,
 };
 
 /// One answer: after how long, and what.
 #[derive(Debug, Clone)]
-pub(crate) struct Line(pub(crate) Duration, pub(crate) Result<Reply, Trouble>);
+pub(crate) struct Line(pub(crate) Duration, pub(crate) Result<ModelReply, UpstreamError>);
 
 /// What is answered, one after the other; the last line again and again.
 pub(crate) struct Script {
     lines: Mutex<VecDeque<Line>>,
-    asked: Mutex<Vec<Question>>,
+    asked: Mutex<Vec<SummaryRequest>>,
     answered: Mutex<usize>,
 }
 
@@ -29,15 +30,15 @@ impl Script {
     }
 
     /// The questions so far.
-    pub(crate) fn asked(&self) -> Vec<Question> {
+    pub(crate) fn asked(&self) -> Vec<SummaryRequest> {
         self.asked.lock().unwrap().clone()
     }
 
     /// The models that were asked, in order.
     pub(crate) fn models(&self) -> Vec<String> {
-        let name = |question: &Question| match &question.asked {
-            Asked::Small(small) => small.model.clone(),
-            Asked::Body { .. } => "the session's own request".to_owned(),
+        let name = |question: &SummaryRequest| match &question.body {
+            SummaryRequestBody::FromPrompt(small) => small.model.clone(),
+            SummaryRequestBody::Raw { .. } => "the session's own request".to_owned(),
         };
         self.asked().iter().map(name).collect()
     }
@@ -49,8 +50,8 @@ impl Script {
 }
 
 #[async_trait::async_trait]
-impl Models for Script {
-    async fn answer(&self, question: Question) -> Result<Reply, Trouble> {
+impl ModelClient for Script {
+    async fn ask(&self, question: SummaryRequest) -> Result<ModelReply, UpstreamError> {
         self.asked.lock().unwrap().push(question);
         let line = {
             let mut lines = self.lines.lock().unwrap();
@@ -66,19 +67,19 @@ impl Models for Script {
 pub(crate) const SUMMARY: &str = "## Active Task\n- Make the build green. Never touch the tests.\n\n## Goal\n- Make the build green.\n\n\
 ## Completed Actions\n1. RAN make target0 — exit code 0\n\n## Remaining Work\n- The build is not green yet.\n";
 
-pub(crate) fn reply(text: &str, finish: Finish) -> Reply {
+pub(crate) fn reply(text: &str, finish: FinishReason) -> ModelReply {
     let usage = Usage { input: Some(Tokens(1_000)), output: Some(Tokens(100)), ..Usage::default() };
-    Reply { text: text.to_owned(), usage: Some(usage), finish, model: None }
+    ModelReply { text: text.to_owned(), usage: Some(usage), finish, model: None }
 }
 
 /// A good answer after so many seconds.
 pub(crate) fn good(seconds: u64) -> Line {
-    Line(Duration::from_secs(seconds), Ok(reply(SUMMARY, Finish::Whole)))
+    Line(Duration::from_secs(seconds), Ok(reply(SUMMARY, FinishReason::Complete)))
 }
 
 /// A failure after so many seconds.
-pub(crate) fn bad(seconds: u64, trouble: Trouble) -> Line {
-    Line(Duration::from_secs(seconds), Err(trouble))
+pub(crate) fn bad(seconds: u64, error: UpstreamError) -> Line {
+    Line(Duration::from_secs(seconds), Err(error))
 }
 
 pub(crate) fn upstream() -> Arc<Upstream> {
@@ -89,13 +90,13 @@ pub(crate) fn upstream() -> Arc<Upstream> {
 /// The auxiliary model of the tests.
 pub(crate) const AUXILIARY: &str = "small-model";
 
-pub(crate) fn writer(model: &str) -> Writer {
-    Writer::named(model, upstream(), Patience::of(Duration::from_mins(2)))
+pub(crate) fn writer(model: &str) -> SummaryWriter {
+    SummaryWriter::from_name(model, upstream(), Timeouts::with_total(Duration::from_mins(2)))
 }
 
 /// Settings in which the auxiliary model is asked, and the session's own if that fails.
-pub(crate) fn asking(settings: Settings) -> Settings {
+pub(crate) fn asking(settings: SessionSettings) -> SessionSettings {
     let summarizer =
-        Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first: First::Auxiliary };
-    Settings { summarizer, ..settings }
+        Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first: FirstWriter::Auxiliary };
+    SessionSettings { summarizer, ..settings }
 }

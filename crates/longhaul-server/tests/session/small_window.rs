@@ -2,7 +2,7 @@
 
 use longhaul_engine::Tokens;
 use longhaul_engine::config::ModelOverride;
-use longhaul_server::session::{Action, Session, Settings};
+use longhaul_server::session::{LiveSession, RequestAction, SessionSettings};
 use serde_json::{Value, json};
 
 use super::world::{MODEL, at, settings, usage, valid};
@@ -21,7 +21,7 @@ struct Course {
 /// An agent with a large system prompt, which calls one or two tools with each request.
 struct Work {
     model: &'static str,
-    settings: Settings,
+    settings: SessionSettings,
     /// The tokens of the system prompt, about.
     system: usize,
     /// The length of the reply that it asks for.
@@ -33,13 +33,12 @@ struct Work {
 
 impl Work {
     async fn run(self) -> Course {
-        let rules: String =
-            (0..self.system / 10).map(|n| format!("Rule {n} of the house is to be kept.\n")).collect();
+        let rules: String = (0..self.system / 10).map(|n| format!("Rule {n} of the house is to be kept.\n")).collect();
         let mut messages = vec![
             json!({"role": "system", "content": rules}),
             json!({"role": "user", "content": "Make the build green. Never touch the tests."}),
         ];
-        let mut session = Session::new(self.settings);
+        let mut session = LiveSession::new(self.settings);
         let mut course = Course::default();
         for n in 0..self.requests {
             let calls = 1 + n % 2;
@@ -51,8 +50,7 @@ impl Work {
                     json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}})
                 })
                 .collect();
-            let thoughts =
-                format!("Target {n} does not build yet; I look at module{n}.rs and its {} callers.", n % 7);
+            let thoughts = format!("Target {n} does not build yet; I look at module{n}.rs and its {} callers.", n % 7);
             messages.push(json!({"role": "assistant", "content": thoughts, "tool_calls": made}));
             let mut unread = Vec::new();
             for id in &ids {
@@ -67,34 +65,27 @@ impl Work {
                 body["max_tokens"] = reply.into();
             }
             let body = body.to_string();
-            let turn = session.before(&body, at(20 * i64::try_from(n).unwrap())).await;
+            let turn = session.prepare_request(&body, at(20 * i64::try_from(n).unwrap())).await;
             valid(&turn.body);
             course.results += unread.len();
             course.cut_unread += unread.iter().filter(|text| !turn.body.contains(text.as_str())).count();
-            if turn.action == Action::Compacted {
+            if turn.action == RequestAction::Compacted {
                 course.compactions.push((turn.measured.unwrap().tokens, turn.sizes.unwrap().sent));
             }
-            course.said.extend(turn.said.clone());
-            session.after(&usage(&turn.body)).await;
+            course.said.extend(turn.notices.clone());
+            session.record_reply(&usage(&turn.body)).await;
         }
         course
     }
 
     fn small_window() -> Self {
         let settings = settings(60_000);
-        Self {
-            model: MODEL,
-            settings,
-            system: 20_000,
-            reply: None,
-            requests: 48,
-            lines: |n| 60 + 45 * (n % 5),
-        }
+        Self { model: MODEL, settings, system: 20_000, reply: None, requests: 48, lines: |n| 60 + 45 * (n % 5) }
     }
 }
 
 fn nearly_every_request(course: &Course) -> usize {
-    course.said.iter().filter(|line| line.contains("compacted nearly every request")).count()
+    course.said.iter().filter(|line| line.contains("nearly every request of this session is compacted")).count()
 }
 
 #[tokio::test]
@@ -177,19 +168,19 @@ async fn nothing_is_compacted_for_money_below_two_fifths_of_the_window_or_before
 
 #[tokio::test]
 async fn an_expired_cache_may_be_compacted_earlier() {
-    let mut session = Session::new(settings(128_000));
+    let mut session = LiveSession::new(settings(128_000));
     let mut agent = super::world::Agent::new();
     agent.model = "gpt-4o";
     agent.fill(40_000);
     for second in 0..8 {
         agent.step(30);
         let body = agent.body();
-        let turn = session.before(&body, at(second)).await;
-        assert_eq!(turn.action, Action::None, "the cache is kept: {}", turn.reason);
-        session.after(&usage(&turn.body)).await;
+        let turn = session.prepare_request(&body, at(second)).await;
+        assert_eq!(turn.action, RequestAction::Unchanged, "the cache is kept: {}", turn.reason);
+        session.record_reply(&usage(&turn.body)).await;
     }
     let body = agent.body();
-    let turn = session.before(&body, at(4_000)).await;
+    let turn = session.prepare_request(&body, at(4_000)).await;
     assert!(turn.measured.unwrap().tokens < Tokens(51_200), "{:?}", turn.measured);
-    assert_eq!(turn.action, Action::Compacted, "{}", turn.reason);
+    assert_eq!(turn.action, RequestAction::Compacted, "{}", turn.reason);
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::plan::WrittenBy;
-use longhaul_engine::prices::{Dollars, Price};
-use longhaul_server::session::{Action, First, Limits, Session, Settings, Summarizer};
-use longhaul_server::upstream::{Asked, Trouble};
+use longhaul_engine::prices::{Dollars, TokenPrices};
+use longhaul_server::session::{FirstWriter, LiveSession, RequestAction, SessionLimits, SessionSettings, Summarizer};
+use longhaul_server::upstream::{SummaryRequestBody, UpstreamError};
 use tokio::time::Instant;
 
 use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
@@ -16,38 +16,38 @@ pub(crate) const WINDOW: u64 = 20_000;
 
 /// Goes on turn by turn, a second of the runtime's clock each, until a turn is as it is waited for; the seconds that it took.
 pub(crate) async fn until(
-    session: &mut Session,
+    session: &mut LiveSession,
     agent: &mut Agent,
     from: i64,
-    wanted: impl Fn(&longhaul_server::session::Turn<'_>) -> bool,
+    wanted: impl Fn(&longhaul_server::session::PreparedRequest<'_>) -> bool,
 ) -> (i64, Vec<String>, Option<WrittenBy>) {
     for turn in from..from + 400 {
         agent.step(8);
         let body = agent.body();
         let done = request(session, &body, at(turn)).await;
-        session.after(&usage(&done.body)).await;
+        session.record_reply(&usage(&done.body)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if wanted(&done) {
             let by = done.report.as_ref().and_then(|report| report.checkpoint.as_ref()).map(|made| made.by);
-            return (turn + 1, done.said, by);
+            return (turn + 1, done.notices, by);
         }
     }
     panic!("it never happened");
 }
 
-pub(crate) fn is_compacted(turn: &longhaul_server::session::Turn<'_>) -> bool {
-    turn.action == Action::Compacted
+pub(crate) fn is_compacted(turn: &longhaul_server::session::PreparedRequest<'_>) -> bool {
+    turn.action == RequestAction::Compacted
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() {
     let script = Script::new([good(3)]);
-    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut session = LiveSession::new(asking(settings(WINDOW))).with_models(script.clone());
     let mut agent = Agent::new();
-    let begun = |turn: &longhaul_server::session::Turn<'_>| says(turn, "writes a summary");
+    let begun = |turn: &longhaul_server::session::PreparedRequest<'_>| says(turn, "is writing a summary");
     let (now, ..) = until(&mut session, &mut agent, 0, begun).await;
     let body = agent.body();
-    let tokens = session.before(&body, at(now)).await.measured.unwrap().tokens.number();
+    let tokens = session.prepare_request(&body, at(now)).await.measured.unwrap().tokens.number();
     assert!((8_000..9_000).contains(&tokens), "80 % of the threshold of 10,000: {tokens}");
     let began = Instant::now();
     let (now, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
@@ -61,9 +61,9 @@ async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() 
 
 #[tokio::test(start_paused = true)]
 async fn who_may_wait_waits_just_so_long() {
-    let patient = Settings { max_wait: Duration::from_secs(20), ..asking(settings(WINDOW)) };
+    let patient = SessionSettings { max_summary_wait: Duration::from_secs(20), ..asking(settings(WINDOW)) };
     let script = Script::new([good(12)]);
-    let mut session = Session::new(patient).with_models(script);
+    let mut session = LiveSession::new(patient).with_models(script);
     let mut agent = Agent::new();
     agent.fill(14_000);
     let (body, began) = (agent.body(), Instant::now());
@@ -76,12 +76,12 @@ async fn who_may_wait_waits_just_so_long() {
 async fn it_is_ended_with_the_session_by_a_reset_and_when_its_units_change() {
     for end in ["dropped", "reset", "changed"] {
         let script = Script::new([good(30)]);
-        let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+        let mut session = LiveSession::new(asking(settings(WINDOW))).with_models(script.clone());
         let mut agent = Agent::new();
         agent.fill(7_400);
         let body = agent.body();
         let turn = request(&mut session, &body, at(0)).await;
-        assert!(says(&turn, "writes a summary"), "{:?}: {}", turn.said, turn.reason);
+        assert!(says(&turn, "is writing a summary"), "{:?}: {}", turn.notices, turn.reason);
         tokio::time::sleep(Duration::from_secs(1)).await;
         match end {
             "dropped" => drop(session),
@@ -100,8 +100,8 @@ async fn it_is_ended_with_the_session_by_a_reset_and_when_its_units_change() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_units_are_never_asked_for_twice() {
-    let script = Script::new([bad(0, Trouble::CutShort)]);
-    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let script = Script::new([bad(0, UpstreamError::CutShort)]);
+    let mut session = LiveSession::new(asking(settings(WINDOW))).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_400);
     let body = agent.body();
@@ -113,21 +113,25 @@ async fn the_same_units_are_never_asked_for_twice() {
 }
 
 /// Dollars for a million tokens.
-fn price(input: f64) -> Price {
-    Price { input, write_5m: input, write_1h: input, read: input / 10.0, output: input * 5.0, long: None }
+fn price(input: f64) -> TokenPrices {
+    TokenPrices { input, write_5m: input, write_1h: input, read: input / 10.0, output: input * 5.0, long: None }
 }
 
-fn paying(a_day: Dollars) -> Settings {
+fn paying(a_day: Dollars) -> SessionSettings {
     let mut auxiliary = writer(AUXILIARY);
     auxiliary.price = Some(price(1.0));
-    let summarizer = Summarizer::Model { auxiliary, main: None, first: First::Auxiliary };
-    Settings { summarizer, limits: Limits { a_day: Some(a_day), ..Limits::default() }, ..settings(WINDOW) }
+    let summarizer = Summarizer::Model { auxiliary, main: None, first: FirstWriter::Auxiliary };
+    SessionSettings {
+        summarizer,
+        limits: SessionLimits { max_daily_cost: Some(a_day), ..SessionLimits::default() },
+        ..settings(WINDOW)
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
-    let mut session = Session::new(paying(Dollars(0.10))).with_models(script.clone());
+    let mut session = LiveSession::new(paying(Dollars(0.10))).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_400);
     let body = agent.body();
@@ -140,9 +144,9 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     assert!((paid.0 - 0.0015).abs() < 1e-9, "then it is what was reported, once: {paid:?}");
 
     let script = Script::new([good(0)]);
-    let mut poor = Session::new(paying(Dollars(0.001))).with_models(script.clone());
+    let mut poor = LiveSession::new(paying(Dollars(0.001))).with_models(script.clone());
     let turn = request(&mut poor, &body, at(0)).await;
-    assert!(says(&turn, "the day's limit of"), "{:?}", turn.said);
+    assert!(says(&turn, "the daily limit of"), "{:?}", turn.notices);
     assert!(script.asked().is_empty());
 }
 
@@ -151,8 +155,8 @@ async fn with_a_days_limit_nobody_is_asked_whose_price_is_not_known_and_a_reset_
     let mut settings = paying(Dollars(0.10));
     let Summarizer::Model { main, .. } = &mut settings.summarizer else { panic!("a model is asked") };
     *main = Some(upstream());
-    let script = Script::new([bad(0, Trouble::CutShort)]);
-    let mut session = Session::new(settings).with_models(script.clone());
+    let script = Script::new([bad(0, UpstreamError::CutShort)]);
+    let mut session = LiveSession::new(settings).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_400);
     let body = agent.body();
@@ -179,16 +183,16 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
     row.prices.cache_write_1h = Some(10.0);
     let mut auxiliary = writer(AUXILIARY);
     auxiliary.price = Some(price(10.0));
-    let summarizer = Summarizer::Model { auxiliary, main: Some(upstream()), first: First::Auxiliary };
+    let summarizer = Summarizer::Model { auxiliary, main: Some(upstream()), first: FirstWriter::Auxiliary };
     let script = Script::new([good(0)]);
-    let mut session = Session::new(Settings { summarizer, ..settings }).with_models(script.clone());
+    let mut session = LiveSession::new(SessionSettings { summarizer, ..settings }).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_900);
     let mut sent = String::new();
     for turn in 0..30 {
         let body = agent.body();
         let done = request(&mut session, &body, at(turn)).await;
-        session.after(&usage(&done.body)).await;
+        session.record_reply(&usage(&done.body)).await;
         sent = done.body.into_owned();
         tokio::time::sleep(Duration::from_secs(1)).await;
         if !script.asked().is_empty() {
@@ -197,7 +201,7 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
         agent.step(8);
     }
     let asked = script.asked();
-    let Asked::Body { body, .. } = &asked[0].asked else { panic!("{:?}", script.models()) };
+    let SummaryRequestBody::Raw { body, .. } = &asked[0].body else { panic!("{:?}", script.models()) };
     assert!(body.starts_with(sent.trim_end_matches("]}")), "the same bytes, and the question behind them");
 }
 
@@ -205,20 +209,20 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
 async fn a_small_auxiliary_window_is_named_at_the_start() {
     let mut small = writer(AUXILIARY);
     small.model.facts.window = longhaul_engine::Tokens(6_000);
-    let summarizer = Summarizer::Model { auxiliary: small, main: None, first: First::Auxiliary };
+    let summarizer = Summarizer::Model { auxiliary: small, main: None, first: FirstWriter::Auxiliary };
     let script = Script::new([good(0)]);
-    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) }).with_models(script);
+    let mut session = LiveSession::new(SessionSettings { summarizer, ..settings(WINDOW) }).with_models(script);
     let body = Agent::new().body();
     let turn = request(&mut session, &body, at(0)).await;
-    assert!(says(&turn, "it is asked in parts"), "{:?}", turn.said);
+    assert!(says(&turn, "it is asked in parts"), "{:?}", turn.notices);
     let again = request(&mut session, &body, at(1)).await;
-    assert!(again.said.is_empty(), "once: {:?}", again.said);
+    assert!(again.notices.is_empty(), "once: {:?}", again.notices);
 }
 
 #[tokio::test(start_paused = true)]
 async fn by_default_no_model_is_asked() {
     let script = Script::new([good(0)]);
-    let mut session = Session::new(settings(WINDOW)).with_models(Arc::clone(&script) as Arc<_>);
+    let mut session = LiveSession::new(settings(WINDOW)).with_models(Arc::clone(&script) as Arc<_>);
     let mut agent = Agent::new();
     until(&mut session, &mut agent, 0, is_compacted).await;
     assert!(script.asked().is_empty());
@@ -226,19 +230,23 @@ async fn by_default_no_model_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_so() {
-    for (first, wanted) in [(First::Auto, MODEL), (First::Auxiliary, AUXILIARY)] {
+    for (first, wanted) in [(FirstWriter::Auto, MODEL), (FirstWriter::Auxiliary, AUXILIARY)] {
         let summarizer = Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first };
         let script = Script::new([good(0)]);
         let max_wait = Duration::from_secs(1);
         let mut session =
-            Session::new(Settings { summarizer, max_wait, ..settings(10_000) }).with_models(script.clone());
+            LiveSession::new(SessionSettings { summarizer, max_summary_wait: max_wait, ..settings(10_000) })
+                .with_models(script.clone());
         let mut agent = Agent::new();
         agent.fill(30_000);
         let body = agent.body();
         let turn = request(&mut session, &body, at(0)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(script.models()[0], wanted, "{:?}", turn.report.unwrap().evidence);
-        assert_eq!(turn.said.iter().any(|line| line.contains("evidence is dense")), first == First::Auto);
+        assert_eq!(
+            turn.notices.iter().any(|line| line.contains("the session has many details")),
+            first == FirstWriter::Auto
+        );
     }
 }
 
@@ -246,15 +254,15 @@ async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_s
 #[test]
 fn a_session_can_be_sent_to_another_thread() {
     fn can_be_sent(_: impl Send) {}
-    let (mut session, body) = (Session::new(settings(WINDOW)), String::new());
-    can_be_sent(session.before(&body, at(0)));
+    let (mut session, body) = (LiveSession::new(settings(WINDOW)), String::new());
+    can_be_sent(session.prepare_request(&body, at(0)));
     can_be_sent(session);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_would_wait_for_or_use_is_not_begun() {
     let script = Script::new([good(0)]);
-    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut session = LiveSession::new(asking(settings(WINDOW))).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(14_000);
     let body = agent.body();
@@ -269,5 +277,5 @@ async fn what_nobody_would_wait_for_or_use_is_not_begun() {
     agent.fill(agent.body().len() / 4 + 9_000);
     let body = agent.body();
     let turn = request(&mut session, &body, at(2)).await;
-    assert_eq!(compacted_by(&turn), WrittenBy::Model, "{:?}", turn.said);
+    assert_eq!(compacted_by(&turn), WrittenBy::Model, "{:?}", turn.notices);
 }

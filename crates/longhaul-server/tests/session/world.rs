@@ -1,36 +1,36 @@
 //! An agent in a small window, and a clock that only moves when it is told to.
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::config::{Config, ModelOverride};
 use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::{Dialect, Tokens};
-use longhaul_server::agents::Moment;
-use longhaul_server::session::{Action, Session, Settings, Turn};
+use longhaul_engine::{ApiFormat, Tokens};
+use longhaul_server::session::{LiveSession, PreparedRequest, RequestAction, SessionSettings};
 use serde_json::{Value, json};
 
 /// Some time of day.
-pub(crate) const NOON: Moment = Moment(1_780_000_000_000);
+pub(crate) const NOON: Timestamp = Timestamp(1_780_000_000_000);
 
 /// So many seconds after noon.
-pub(crate) fn at(seconds: i64) -> Moment {
-    Moment(NOON.0 + seconds * 1_000)
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp(NOON.0 + seconds * 1_000)
 }
 
 /// The model that the tests are about: nobody has a row or a price for it.
 pub(crate) const MODEL: &str = "house-model";
 
 /// Settings for a model with this window.
-pub(crate) fn settings(window: u64) -> Settings {
+pub(crate) fn settings(window: u64) -> SessionSettings {
     let mut config = Config::default();
     let stated = ModelOverride { context_length: Some(Tokens(window)), ..ModelOverride::default() };
     config.models.insert(MODEL.to_owned(), stated);
-    Settings { config, key: Some(SessionKey::new([7; 32])), ..Settings::default() }
+    SessionSettings { config, key: Some(SessionKey::new([7; 32])), ..SessionSettings::default() }
 }
 
 /// The same with a threshold in tokens, which does not give way to a large system prompt.
-pub(crate) fn fixed(mut settings: Settings, threshold: u64) -> Settings {
+pub(crate) fn fixed(mut settings: SessionSettings, threshold: u64) -> SessionSettings {
     settings.config.compression.threshold_tokens = Some(Tokens(threshold));
     settings
 }
@@ -56,12 +56,9 @@ impl Agent {
         self.steps += 1;
         let id = format!("call_{n}");
         let arguments = json!({"command": format!("make target{n}")}).to_string();
-        let call =
-            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
-        let noise: String =
-            (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
-        let output =
-            format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\nexit code: {}\n", n % 2);
+        let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let noise: String = (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let output = format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\nexit code: {}\n", n % 2);
         let thoughts = format!(
             "Target {n} does not build yet. I changed src/file{n}.rs so that the parser of module{n} takes {} fields, and I will see \
              whether line {} still has the wrong type. The helper in lib{n}.rs stays as it is, because {} other places use it.",
@@ -96,8 +93,8 @@ impl Agent {
 }
 
 /// Sends a request, and takes a reply whose usage is what the turn was measured to have.
-pub(crate) async fn request<'b>(session: &mut Session, body: &'b str, now: Moment) -> Turn<'b> {
-    let turn = session.before(body, now).await;
+pub(crate) async fn request<'b>(session: &mut LiveSession, body: &'b str, now: Timestamp) -> PreparedRequest<'b> {
+    let turn = session.prepare_request(body, now).await;
     valid(&turn.body);
     turn
 }
@@ -110,7 +107,7 @@ pub(crate) fn usage(body: &str) -> Usage {
 /// A body that a provider takes.
 #[track_caller]
 pub(crate) fn valid(body: &str) {
-    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    let found = check(body, ApiFormat::Chat, &Target::default_for(ApiFormat::Chat));
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -120,19 +117,19 @@ pub(crate) fn checkpoints(body: &str) -> usize {
 }
 
 /// Whether one of the lines holds these words.
-pub(crate) fn says(turn: &Turn<'_>, words: &str) -> bool {
-    turn.said.iter().any(|line| line.contains(words))
+pub(crate) fn says(turn: &PreparedRequest<'_>, words: &str) -> bool {
+    turn.notices.iter().any(|line| line.contains(words))
 }
 
 /// That a turn was compacted.
 #[track_caller]
-pub(crate) fn compacted(turn: &Turn<'_>) {
-    assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
+pub(crate) fn compacted(turn: &PreparedRequest<'_>) {
+    assert_eq!(turn.action, RequestAction::Compacted, "{}: {:?}", turn.reason, turn.notices);
 }
 
 /// The same, and by whom its checkpoint was written.
 #[track_caller]
-pub(crate) fn compacted_by(turn: &Turn<'_>) -> WrittenBy {
-    assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
+pub(crate) fn compacted_by(turn: &PreparedRequest<'_>) -> WrittenBy {
+    assert_eq!(turn.action, RequestAction::Compacted, "{}: {:?}", turn.reason, turn.notices);
     turn.report.as_ref().unwrap().checkpoint.as_ref().unwrap().by
 }

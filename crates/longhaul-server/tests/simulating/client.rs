@@ -1,6 +1,6 @@
 //! The plainest client: one connection a request, and every chunk as it came.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,23 +38,18 @@ impl Came {
     }
 }
 
-pub(crate) fn path(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Messages => "/v1/messages",
-        Dialect::Chat => "/v1/chat/completions",
-        Dialect::Responses => "/v1/responses",
+pub(crate) fn path(api_format: ApiFormat) -> &'static str {
+    match api_format {
+        ApiFormat::Messages => "/v1/messages",
+        ApiFormat::Chat => "/v1/chat/completions",
+        ApiFormat::Responses => "/v1/responses",
     }
 }
 
 /// Sends a request of a dialect as somebody.
-pub(crate) async fn ask(simulator: &Simulator, dialect: Dialect, body: &Value) -> Came {
-    send(
-        simulator,
-        path(dialect),
-        "x-api-key: somebody\r\nanthropic-version: 2023-06-01\r\n",
-        &body.to_string(),
-    )
-    .await
+pub(crate) async fn ask(simulator: &Simulator, api_format: ApiFormat, body: &Value) -> Came {
+    send(simulator, path(api_format), "x-api-key: somebody\r\nanthropic-version: 2023-06-01\r\n", &body.to_string())
+        .await
 }
 
 /// Sends any request, with those lines in its head.

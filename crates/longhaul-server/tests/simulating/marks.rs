@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use crate::client::{ask, send, words};
@@ -33,7 +33,7 @@ fn body(system: &[Value], user: &[Value]) -> Value {
 }
 
 async fn tokens(simulator: &Simulator, body: &Value) -> Traffic {
-    let came = ask(simulator, Dialect::Messages, body).await;
+    let came = ask(simulator, ApiFormat::Messages, body).await;
     assert_eq!(came.status, 200, "{}", came.body());
     let tokens = simulator.last().unwrap().tokens.unwrap();
     assert_eq!(tokens.total, tokens.read + tokens.written + tokens.fresh);
@@ -51,15 +51,13 @@ async fn what_a_mark_wrote_is_read_by_what_goes_on_from_it() {
     assert_eq!((first.read, first.unlimited), (0, 0));
     assert!((2_000..2_010).contains(&first.written) && (50..60).contains(&first.fresh), "{first:?}");
 
-    let second =
-        tokens(&simulator, &body(&[five(text("s", 2_000))], &[text("a", 50), five(text("b", 70))])).await;
+    let second = tokens(&simulator, &body(&[five(text("s", 2_000))], &[text("a", 50), five(text("b", 70))])).await;
     assert_eq!(second.read, first.written, "the system prompt");
     assert_eq!(second.unlimited, first.total, "all that was sent before");
     assert_eq!((second.written, second.fresh), (second.total - first.written, 0));
 
     let third =
-        tokens(&simulator, &body(&[text("s", 2_000)], &[text("a", 50), text("b", 70), five(text("c", 9))]))
-            .await;
+        tokens(&simulator, &body(&[text("s", 2_000)], &[text("a", 50), text("b", 70), five(text("c", 9))])).await;
     assert_eq!(third.read, second.total, "an extension reads all of what it extends, whatever is marked now");
 }
 
@@ -127,7 +125,7 @@ async fn what_is_not_read_lapses_and_what_is_read_lives_on() {
 async fn an_hour_is_an_hour_and_reported_apart() {
     let simulator = simulator().await;
     let both = body(&[hour(text("s", 2_000))], &[five(text("a", 1_500))]);
-    let came = ask(&simulator, Dialect::Messages, &both).await.json();
+    let came = ask(&simulator, ApiFormat::Messages, &both).await.json();
     let first = simulator.last().unwrap().tokens.unwrap();
     assert!(first.written_1h > 2_000 && first.written - first.written_1h > 1_500, "{first:?}");
     let creation = &came["usage"]["cache_creation"];
@@ -136,11 +134,7 @@ async fn an_hour_is_an_hour_and_reported_apart() {
 
     simulator.pass(30 * MINUTE);
     let later = tokens(&simulator, &both).await;
-    assert_eq!(
-        (later.read, later.written_1h),
-        (first.written_1h, 0),
-        "the short one lapsed, the long one did not"
-    );
+    assert_eq!((later.read, later.written_1h), (first.written_1h, 0), "the short one lapsed, the long one did not");
     simulator.pass(59 * MINUTE);
     assert_eq!(tokens(&simulator, &both).await.read, first.written_1h, "the read gave it a new hour");
     simulator.pass(60 * MINUTE);
@@ -151,10 +145,7 @@ async fn an_hour_is_an_hour_and_reported_apart() {
 async fn a_changed_byte_in_the_middle_leaves_only_what_stands_before_it() {
     let simulator = simulator().await;
     let say = |middle: &str| {
-        body(
-            &[five(text("s", 2_000))],
-            &[five(text("a", 300)), five(text(middle, 300)), five(text("c", 300))],
-        )
+        body(&[five(text("s", 2_000))], &[five(text("a", 300)), five(text(middle, 300)), five(text("c", 300))])
     };
     tokens(&simulator, &say("b")).await;
     let changed = tokens(&simulator, &say("B")).await;
@@ -168,11 +159,8 @@ async fn a_changed_byte_in_the_middle_leaves_only_what_stands_before_it() {
 #[tokio::test]
 async fn how_a_body_is_written_does_not_count() {
     let simulator = simulator().await;
-    let first = tokens(
-        &simulator,
-        &body(&[five(text("s", 2_000))], &[five(json!({ "type": "text", "text": "hi" }))]),
-    )
-    .await;
+    let first =
+        tokens(&simulator, &body(&[five(text("s", 2_000))], &[five(json!({ "type": "text", "text": "hi" }))])).await;
     let words = words(2_000);
     let other = format!(
         r#"{{ "messages": [ {{"content": "hi", "role":"user"}} ],
@@ -220,9 +208,9 @@ async fn a_chat_route_to_claude_goes_by_marks_where_it_is_told_to() {
             { "role": "user", "content": "hi" },
         ] })
     };
-    ask(&simulator, Dialect::Chat, &chat(Value::Null)).await;
+    ask(&simulator, ApiFormat::Chat, &chat(Value::Null)).await;
     assert_eq!(simulator.last().unwrap().tokens.unwrap().written, 0);
-    ask(&simulator, Dialect::Chat, &chat(json!({ "type": "ephemeral" }))).await;
-    let came = ask(&simulator, Dialect::Chat, &chat(json!({ "type": "ephemeral" }))).await.json();
+    ask(&simulator, ApiFormat::Chat, &chat(json!({ "type": "ephemeral" }))).await;
+    let came = ask(&simulator, ApiFormat::Chat, &chat(json!({ "type": "ephemeral" }))).await.json();
     assert!(came["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64() > Some(2_000), "{came}");
 }

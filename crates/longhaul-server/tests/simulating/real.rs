@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use longhaul_engine::check::{Severity, check};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::{ApiFormat, wire};
 
 use crate::client::{path, send};
 use crate::simulator::{Settings, Simulator, target};
@@ -12,7 +12,7 @@ use crate::simulator::{Settings, Simulator, target};
 const HEAD: &str = "x-api-key: somebody\r\nanthropic-version: 2023-06-01\r\n";
 
 /// The bodies of the corpus, each with its name and dialect; nothing where there is no corpus, which is said.
-fn corpus() -> Vec<(String, Dialect, String)> {
+fn corpus() -> Vec<(String, ApiFormat, String)> {
     let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
         println!("LONGHAUL_SHARED is not set, so no real body was sent");
         return Vec::new();
@@ -23,8 +23,8 @@ fn corpus() -> Vec<(String, Dialect, String)> {
     files.sort();
     let read = |file: &PathBuf| {
         let body = std::fs::read_to_string(file).unwrap();
-        let dialect = wire::parse(None, &body).unwrap().0.dialect;
-        (file.file_name().unwrap().to_string_lossy().into_owned(), dialect, body)
+        let api_format = wire::parse(None, &body).unwrap().0.api_format;
+        (file.file_name().unwrap().to_string_lossy().into_owned(), api_format, body)
     };
     files.iter().map(read).collect()
 }
@@ -39,10 +39,10 @@ async fn every_valid_body_is_taken() {
     let bodies = corpus();
     let simulator = Simulator::start(Settings::window(2_000_000)).await;
     let (mut taken, mut refused) = (0, 0);
-    for (name, dialect, body) in &bodies {
-        let found = check(body, *dialect, &target(*dialect, &model(body)));
+    for (name, api_format, body) in &bodies {
+        let found = check(body, *api_format, &target(*api_format, &model(body)));
         let valid = found.iter().all(|found| found.severity != Severity::Error);
-        let came = send(&simulator, path(*dialect), HEAD, body).await;
+        let came = send(&simulator, path(*api_format), HEAD, body).await;
         assert_eq!(came.status == 200, valid, "{name}: {} {found:?}", came.body());
         taken += usize::from(valid);
         refused += usize::from(!valid);
@@ -63,7 +63,7 @@ async fn a_session_that_grows_reads_what_it_sent_before() {
         let start = Instant::now();
         let mut sent = 0;
         for messages in (1..=count).step_by(2) {
-            let came = send(&simulator, path(whole.dialect), HEAD, &whole.first_messages(messages)).await;
+            let came = send(&simulator, path(whole.api_format), HEAD, &whole.body_with_first_messages(messages)).await;
             sent += usize::from(came.status == 200);
         }
         let tokens = simulator.tokens();

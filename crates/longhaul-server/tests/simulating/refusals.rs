@@ -1,25 +1,25 @@
 //! What is refused, with which words.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use crate::client::{ask, path, send, words};
 use crate::simulator::{Room, Settings, Simulator};
 
 /// A list of messages with a tool, in a dialect, and the words of its refusal; empty where it is taken.
-async fn refuses(dialect: Dialect, cases: &[(Value, &str)]) {
+async fn refuses(api_format: ApiFormat, cases: &[(Value, &str)]) {
     let simulator = Simulator::start(Settings::default()).await;
     for (list, words) in cases {
-        let mut body = json!({ "model": "a-model", dialect.list(): list });
-        if dialect == Dialect::Messages {
+        let mut body = json!({ "model": "a-model", api_format.messages_field(): list });
+        if api_format == ApiFormat::Messages {
             body["tools"] = json!([{ "name": "look", "input_schema": { "type": "object" } }]);
         }
-        says(&simulator, dialect, &body, words).await;
+        says(&simulator, api_format, &body, words).await;
     }
 }
 
-async fn says(simulator: &Simulator, dialect: Dialect, body: &Value, words: &str) {
-    let came = ask(simulator, dialect, body).await;
+async fn says(simulator: &Simulator, api_format: ApiFormat, body: &Value, words: &str) {
+    let came = ask(simulator, api_format, body).await;
     let seen = simulator.last().unwrap();
     assert_eq!(came.status, if words.is_empty() { 200 } else { 400 }, "{body} is answered {}", came.body());
     assert_eq!((seen.status, seen.is_refused()), (came.status, !words.is_empty()));
@@ -29,7 +29,7 @@ async fn says(simulator: &Simulator, dialect: Dialect, body: &Value, words: &str
     }
     assert!(came.error().contains(words), "{body} is answered {}", came.error());
     assert_eq!(came.json()["error"]["type"], "invalid_request_error");
-    assert_eq!(came.json()["type"] == "error", dialect == Dialect::Messages, "the shape of the provider");
+    assert_eq!(came.json()["type"] == "error", api_format == ApiFormat::Messages, "the shape of the provider");
 }
 
 fn call(id: &str) -> Value {
@@ -58,15 +58,9 @@ async fn messages_pair_calls_and_results() {
     let cases = [
         (json!([hi, reply(&[call("a"), call("b")]), user(&[result("b"), result("a")])]), ""),
         (json!([hi, reply(&[call("a")]), user(&[result("a"), text("go on")])]), ""),
-        (
-            json!([hi, reply(&[call("a")]), hi]),
-            "messages.1: `tool_use` ids were found without `tool_result` blocks",
-        ),
+        (json!([hi, reply(&[call("a")]), hi]), "messages.1: `tool_use` ids were found without `tool_result` blocks"),
         (json!([hi, reply(&[call("a")])]), "immediately after: a."),
-        (
-            json!([hi, reply(&[call("a")]), hi, reply(&[text("no")]), user(&[result("a")])]),
-            "ids were found without",
-        ),
+        (json!([hi, reply(&[call("a")]), hi, reply(&[text("no")]), user(&[result("a")])]), "ids were found without"),
         (
             json!([user(&[result("a")])]),
             "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: a.",
@@ -76,23 +70,17 @@ async fn messages_pair_calls_and_results() {
             json!([hi, reply(&[call("a")]), user(&[result("a")]), reply(&[call("a")]), user(&[result("a")])]),
             "messages.3.content.0: `tool_use` ids must be unique",
         ),
-        (
-            json!([hi, reply(&[call("a")]), user(&[text("so"), result("a")])]),
-            "at the beginning of this message",
-        ),
+        (json!([hi, reply(&[call("a")]), user(&[text("so"), result("a")])]), "at the beginning of this message"),
         (json!([hi, reply(&[call("a.b")]), user(&[result("a.b")])]), "A9"),
     ];
-    refuses(Dialect::Messages, &cases).await;
+    refuses(ApiFormat::Messages, &cases).await;
 }
 
 #[tokio::test]
 async fn messages_have_roles_and_say_something() {
     let cases = [
         (json!([]), "at least one message is required"),
-        (
-            json!([{ "role": "tool", "content": "hi" }]),
-            "messages.0.role: Input should be 'user' or 'assistant'",
-        ),
+        (json!([{ "role": "tool", "content": "hi" }]), "messages.0.role: Input should be 'user' or 'assistant'"),
         (json!([user(&[text("")])]), "text content blocks must be non-empty"),
         (json!([user(&[text(" \n")])]), "text content blocks must contain non-whitespace text"),
         (
@@ -104,18 +92,19 @@ async fn messages_have_roles_and_say_something() {
             "messages.1.content.0.thinking.signature: Field required",
         ),
     ];
-    refuses(Dialect::Messages, &cases).await;
+    refuses(ApiFormat::Messages, &cases).await;
     let simulator = Simulator::start(Settings::default()).await;
     let no_tools =
         json!({ "model": "m", "messages": [user(&[text("hi")]), reply(&[call("a")]), user(&[result("a")])] });
-    says(&simulator, Dialect::Messages, &no_tools, "must define tools").await;
+    says(&simulator, ApiFormat::Messages, &no_tools, "must define tools").await;
 }
 
 #[tokio::test]
 async fn marks_are_few_and_in_order() {
     let mark = |text: &str, ttl: &str| json!({ "type": "text", "text": text, "cache_control": { "type": "ephemeral", "ttl": ttl } });
     let nested = json!({ "type": "tool_result", "tool_use_id": "a", "content": [mark("in", "5m")] });
-    let thinking = json!({ "type": "thinking", "thinking": "hm", "signature": "s", "cache_control": { "type": "ephemeral" } });
+    let thinking =
+        json!({ "type": "thinking", "thinking": "hm", "signature": "s", "cache_control": { "type": "ephemeral" } });
     let four = ["a", "b", "c", "d"].map(|text| mark(text, "5m"));
     let five = ["a", "b", "c", "d", "e"].map(|text| mark(text, "5m"));
     let cases = [
@@ -123,23 +112,19 @@ async fn marks_are_few_and_in_order() {
         (json!([user(&five)]), "A maximum of 4 blocks with cache_control may be provided. Found 5."),
         (json!([user(&four), reply(&[call("a")]), user(&[nested])]), "Found 5."),
         (json!([user(&[mark("a", "1h"), mark("b", "5m")])]), ""),
-        (
-            json!([user(&[mark("a", "5m"), mark("b", "1h")])]),
-            "messages.0.content.1.cache_control.ttl: a ttl='1h'",
-        ),
+        (json!([user(&[mark("a", "5m"), mark("b", "1h")])]), "messages.0.content.1.cache_control.ttl: a ttl='1h'"),
         (json!([user(&[text("a"), mark("", "5m")])]), "cache_control cannot be set for empty text blocks"),
         (
             json!([user(&[text("a")]), reply(&[thinking, text("b")]), user(&[text("c")])]),
             "Extra inputs are not permitted",
         ),
     ];
-    refuses(Dialect::Messages, &cases).await;
+    refuses(ApiFormat::Messages, &cases).await;
     let simulator = Simulator::start(Settings::default()).await;
-    let mut body =
-        json!({ "model": "m", "system": [mark("s", "5m")], "messages": [user(&[mark("a", "1h")])] });
-    says(&simulator, Dialect::Messages, &body, "a ttl='1h' cache_control block must not come after").await;
+    let mut body = json!({ "model": "m", "system": [mark("s", "5m")], "messages": [user(&[mark("a", "1h")])] });
+    says(&simulator, ApiFormat::Messages, &body, "a ttl='1h' cache_control block must not come after").await;
     body = json!({ "model": "m", "cache_control": { "type": "ephemeral" }, "messages": [user(&four)] });
-    says(&simulator, Dialect::Messages, &body, "Found 5.").await;
+    says(&simulator, ApiFormat::Messages, &body, "Found 5.").await;
 }
 
 #[tokio::test]
@@ -158,15 +143,12 @@ async fn chat_pairs_calls_and_results() {
         (json!([hi, calls(&["a", "b"]), tool("a"), hi]), "did not have response messages: b"),
         (json!([hi, calls(&["a"])]), "did not have response messages: a"),
         (json!([hi, calls(&["a"]), hi, tool("a")]), "did not have response messages: a"),
-        (
-            json!([hi, calls(&["a"]), tool("a"), tool("a")]),
-            "Duplicate value for 'tool_call_id' of a in message[3]",
-        ),
+        (json!([hi, calls(&["a"]), tool("a"), tool("a")]), "Duplicate value for 'tool_call_id' of a in message[3]"),
         (json!([{ "role": "user", "content": null }]), "expected a string, got null"),
         (json!([{ "role": "user", "content": [] }]), "Expected an array with minimum length 1"),
         (json!([]), "Invalid 'messages': empty array"),
     ];
-    refuses(Dialect::Chat, &cases).await;
+    refuses(ApiFormat::Chat, &cases).await;
 }
 
 #[tokio::test]
@@ -185,58 +167,53 @@ async fn responses_pair_calls_and_outputs() {
         (json!([hi, reasoning, reasoning]), "Duplicate item found with id rs_1."),
         (json!([hi, reasoning, hi]), "R3"),
     ];
-    refuses(Dialect::Responses, &cases).await;
+    refuses(ApiFormat::Responses, &cases).await;
 }
 
 #[tokio::test]
 async fn what_passes_the_window_is_refused_with_the_numbers() {
     let window = Settings::window(2_000);
     let simulator = Simulator::start(Settings { room: Room::Reserved, ..window.clone() }).await;
-    let body = |dialect: Dialect, size: usize, field: &str| json!({ "model": "m", dialect.list(): [{ "role": "user", "content": words(size) }], field: 500 });
+    let body = |api_format: ApiFormat, size: usize, field: &str| json!({ "model": "m", api_format.messages_field(): [{ "role": "user", "content": words(size) }], field: 500 });
     let cases = [
-        (Dialect::Messages, 1_400, "max_tokens", ""),
-        (Dialect::Messages, 2_100, "max_tokens", "prompt is too long: 2104 tokens > 2000 maximum"),
-        (Dialect::Messages, 1_600, "max_tokens", "exceed context limit: 1604 + 500 > 2000, decrease"),
-        (Dialect::Chat, 1_400, "max_tokens", ""),
+        (ApiFormat::Messages, 1_400, "max_tokens", ""),
+        (ApiFormat::Messages, 2_100, "max_tokens", "prompt is too long: 2104 tokens > 2000 maximum"),
+        (ApiFormat::Messages, 1_600, "max_tokens", "exceed context limit: 1604 + 500 > 2000, decrease"),
+        (ApiFormat::Chat, 1_400, "max_tokens", ""),
         (
-            Dialect::Chat,
+            ApiFormat::Chat,
             2_100,
             "seed",
             "maximum context length is 2000 tokens. However, your messages resulted in 2104 tokens",
         ),
         (
-            Dialect::Chat,
+            ApiFormat::Chat,
             1_600,
             "max_completion_tokens",
             "you requested 2104 tokens (1604 in the messages, 500 in the completion)",
         ),
-        (Dialect::Responses, 1_400, "max_output_tokens", ""),
-        (
-            Dialect::Responses,
-            2_100,
-            "max_output_tokens",
-            "Your input exceeds the context window of this model.",
-        ),
+        (ApiFormat::Responses, 1_400, "max_output_tokens", ""),
+        (ApiFormat::Responses, 2_100, "max_output_tokens", "Your input exceeds the context window of this model."),
     ];
-    for (dialect, size, field, words) in cases {
-        says(&simulator, dialect, &body(dialect, size, field), words).await;
+    for (api_format, size, field, words) in cases {
+        says(&simulator, api_format, &body(api_format, size, field), words).await;
     }
     let free = Simulator::start(Settings { room: Room::Free, ..window }).await;
-    says(&free, Dialect::Messages, &body(Dialect::Messages, 1_600, "max_tokens"), "").await;
+    says(&free, ApiFormat::Messages, &body(ApiFormat::Messages, 1_600, "max_tokens"), "").await;
 }
 
 #[tokio::test]
 async fn what_is_no_request_is_refused() {
     let simulator = Simulator::start(Settings::default()).await;
     let key = "authorization: Bearer somebody\r\nanthropic-version: 2023-06-01\r\n";
-    for dialect in Dialect::ALL {
-        let came = send(&simulator, path(dialect), key, "{\"model\":").await;
+    for api_format in ApiFormat::ALL {
+        let came = send(&simulator, path(api_format), key, "{\"model\":").await;
         assert_eq!(came.status, 400);
         assert!(came.error().contains("not valid JSON"), "{}", came.error());
-        let came = send(&simulator, path(dialect), "", "{}").await;
+        let came = send(&simulator, path(api_format), "", "{}").await;
         assert_eq!(came.status, 401, "nobody asks");
         let huge = format!("{{\"model\":\"{}\"}}", "m".repeat(32 * 1024 * 1024));
-        let came = send(&simulator, path(dialect), key, &huge).await;
+        let came = send(&simulator, path(api_format), key, &huge).await;
         let error = &came.json()["error"];
         assert_eq!(came.status, 413);
         assert!(error["type"] == "request_too_large" || error["code"] == "request_too_large", "{error}");

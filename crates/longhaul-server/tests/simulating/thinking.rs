@@ -1,6 +1,6 @@
 //! Thinking that was signed here comes back as it was issued and where it was issued, or not at all.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use crate::client::{ask, path, send};
@@ -8,8 +8,7 @@ use crate::simulator::{Binding, Say, Settings, Simulator, says};
 
 /// A model that thinks and looks, again and again.
 async fn simulator(binding: Binding) -> Simulator {
-    let speaker =
-        says(|_, number| Say::call("look", json!({ "at": number })).thinking(format!("hm {number}")));
+    let speaker = says(|_, number| Say::call("look", json!({ "at": number })).thinking(format!("hm {number}")));
     Simulator::start(Settings { binding, speaker, ..Settings::default() }).await
 }
 
@@ -23,7 +22,7 @@ fn start() -> Value {
 
 /// Takes a step of the loop: asks, and answers the call.
 async fn step(simulator: &Simulator, body: &mut Value) {
-    let came = ask(simulator, Dialect::Messages, body).await;
+    let came = ask(simulator, ApiFormat::Messages, body).await;
     assert_eq!(came.status, 200, "{}", came.body());
     let content = came.json()["content"].clone();
     let id = &content[1]["id"];
@@ -35,7 +34,7 @@ async fn step(simulator: &Simulator, body: &mut Value) {
 }
 
 async fn error(simulator: &Simulator, body: &Value) -> String {
-    let came = ask(simulator, Dialect::Messages, body).await;
+    let came = ask(simulator, ApiFormat::Messages, body).await;
     if came.status == 200 { String::new() } else { came.error() }
 }
 
@@ -95,8 +94,7 @@ async fn touched_thinking_is_refused_and_foreign_thinking_is_taken() {
     let mut touched = body.clone();
     touched["messages"][1]["content"][0]["thinking"] = json!("hm");
     assert!(error(&simulator, &touched).await.contains("in the latest assistant message cannot be modified"));
-    body["messages"][1]["content"][0] =
-        json!({ "type": "thinking", "thinking": "hm", "signature": "EqQBCkYIBRgC" });
+    body["messages"][1]["content"][0] = json!({ "type": "thinking", "thinking": "hm", "signature": "EqQBCkYIBRgC" });
     assert_eq!(error(&simulator, &body).await, "");
 }
 
@@ -108,8 +106,9 @@ async fn a_client_may_have_such_blocks_dropped() {
     body["messages"][0]["content"] = json!("look about");
     body["thinking"]["block_binding"] = json!({ "prefix_mismatch_behavior": "drop_block" });
     assert!(error(&simulator, &body).await.contains("Extra inputs are not permitted"), "only with the beta");
-    let head = "x-api-key: a\r\nanthropic-version: 2023-06-01\r\nanthropic-beta: thinking-binding-controls-2026-08-01\r\n";
-    let came = send(&simulator, path(Dialect::Messages), head, &body.to_string()).await;
+    let head =
+        "x-api-key: a\r\nanthropic-version: 2023-06-01\r\nanthropic-beta: thinking-binding-controls-2026-08-01\r\n";
+    let came = send(&simulator, path(ApiFormat::Messages), head, &body.to_string()).await;
     assert_eq!(came.status, 200, "{}", came.body());
 }
 
@@ -120,16 +119,16 @@ async fn encrypted_reasoning_comes_back_untouched() {
         "model": "gpt-5", "store": false, "include": ["reasoning.encrypted_content"],
         "input": [{ "role": "user", "content": "look around" }],
     });
-    let came = ask(&simulator, Dialect::Responses, &body).await.json();
+    let came = ask(&simulator, ApiFormat::Responses, &body).await.json();
     let input = body["input"].as_array_mut().unwrap();
     input.extend(came["output"].as_array().unwrap().iter().cloned());
     let call = &came["output"][1]["call_id"];
     input.push(json!({ "type": "function_call_output", "call_id": call, "output": "a room" }));
-    let again = ask(&simulator, Dialect::Responses, &body).await;
+    let again = ask(&simulator, ApiFormat::Responses, &body).await;
     assert_eq!(again.status, 200, "{}", again.body());
 
     let sealed = body["input"][1]["encrypted_content"].as_str().unwrap();
     body["input"][1]["encrypted_content"] = json!(sealed[..sealed.len() - 2]);
-    let refused = ask(&simulator, Dialect::Responses, &body).await;
+    let refused = ask(&simulator, ApiFormat::Responses, &body).await;
     assert_eq!(refused.json()["error"]["code"], "invalid_encrypted_content");
 }

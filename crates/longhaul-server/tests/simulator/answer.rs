@@ -6,7 +6,7 @@ use std::io::Read;
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use super::cache::{Cache, Keeping, Terms};
@@ -22,11 +22,11 @@ use super::{rules, thinking};
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 
 /// What each route speaks, and does.
-const ROUTES: [(&str, Dialect, Does); 4] = [
-    ("/v1/messages", Dialect::Messages, Does::Answers),
-    ("/v1/messages/count_tokens", Dialect::Messages, Does::Counts),
-    ("/v1/chat/completions", Dialect::Chat, Does::Answers),
-    ("/v1/responses", Dialect::Responses, Does::Answers),
+const ROUTES: [(&str, ApiFormat, Does); 4] = [
+    ("/v1/messages", ApiFormat::Messages, Does::Answers),
+    ("/v1/messages/count_tokens", ApiFormat::Messages, Does::Counts),
+    ("/v1/chat/completions", ApiFormat::Chat, Does::Answers),
+    ("/v1/responses", ApiFormat::Responses, Does::Answers),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +72,15 @@ impl Asked<'_> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    fn route(&self) -> Option<(Dialect, Does)> {
+    fn route(&self) -> Option<(ApiFormat, Does)> {
         let found = ROUTES.iter().find(|(path, _, _)| *path == self.path);
-        found.map(|(_, dialect, does)| (*dialect, *does))
+        found.map(|(_, api_format, does)| (*api_format, *does))
     }
 
     /// The one who asks, as a number.
-    fn credential(&self, dialect: Dialect) -> Result<u64, Refusal> {
+    fn credential(&self, api_format: ApiFormat) -> Result<u64, Refusal> {
         let key = self.header("x-api-key").or_else(|| self.header("authorization"));
-        key.map(print_text).ok_or_else(|| Refusal::of(dialect, 401))
+        key.map(print_text).ok_or_else(|| Refusal::of(api_format, 401))
     }
 }
 
@@ -91,53 +91,53 @@ impl Providers {
 
     /// The answer to a request, or the provider's refusal.
     pub(super) fn answer(&mut self, asked: &Asked<'_>, settings: &Settings) -> Answer {
-        let Some((dialect, does)) = asked.route() else { return fails(asked, 404) };
-        self.judged(asked, settings, dialect, does)
-            .unwrap_or_else(|refusal| refused(&refusal, dialect, asked.number))
+        let Some((api_format, does)) = asked.route() else { return fails(asked, 404) };
+        self.judged(asked, settings, api_format, does)
+            .unwrap_or_else(|refusal| refused(&refusal, api_format, asked.number))
     }
 
     fn judged(
         &mut self,
         asked: &Asked<'_>,
         settings: &Settings,
-        dialect: Dialect,
+        api_format: ApiFormat,
         does: Does,
     ) -> Result<Answer, Refusal> {
         if asked.body.len() > LARGEST_BODY {
-            return Err(Refusal::of(dialect, 413));
+            return Err(Refusal::of(api_format, 413));
         }
-        let credential = asked.credential(dialect)?;
-        if dialect == Dialect::Messages && asked.header("anthropic-version").is_none() {
+        let credential = asked.credential(api_format)?;
+        if api_format == ApiFormat::Messages && asked.header("anthropic-version").is_none() {
             return Err(Refusal::invalid("anthropic-version: header is required"));
         }
         let (body, request) = parsed(asked.body)?;
         let Some(model) = request["model"].as_str() else {
             return Err(Refusal::invalid("model: Field required").param("model"));
         };
-        let whole = match dialect {
-            Dialect::Responses => self.whole(&request, credential)?,
-            Dialect::Messages | Dialect::Chat => Cow::Borrowed(&request),
+        let whole = match api_format {
+            ApiFormat::Responses => self.whole(&request, credential)?,
+            ApiFormat::Messages | ApiFormat::Chat => Cow::Borrowed(&request),
         };
-        rules::judge(dialect, body, &request, &whole)?;
-        let prompt = Prompt::of(dialect, &whole, &mut self.meter);
-        match dialect {
-            Dialect::Messages => {
+        rules::judge(api_format, body, &request, &whole)?;
+        let prompt = Prompt::of(api_format, &whole, &mut self.meter);
+        match api_format {
+            ApiFormat::Messages => {
                 let betas = asked.header("anthropic-beta").unwrap_or_default();
                 thinking::judge(&request, &prompt, settings.binding, betas)?;
             }
-            Dialect::Responses => thinking::judge_reasoning(&request)?,
-            Dialect::Chat => {}
+            ApiFormat::Responses => thinking::judge_reasoning(&request)?,
+            ApiFormat::Chat => {}
         }
         let limits = settings.limits(model);
         if does == Does::Counts {
             let count = json!({ "input_tokens": prompt.tokens() }).to_string();
             return Ok(Answer { status: 200, pieces: vec![count.into()], streams: false, tokens: None });
         }
-        fits(dialect, &request, prompt.tokens(), limits.window, settings.room)?;
-        let keeping = match dialect {
-            Dialect::Messages => Keeping::Marks,
-            Dialect::Chat => settings.chat,
-            Dialect::Responses => Keeping::Automatic,
+        fits(api_format, &request, prompt.tokens(), limits.window, settings.room)?;
+        let keeping = match api_format {
+            ApiFormat::Messages => Keeping::Marks,
+            ApiFormat::Chat => settings.chat,
+            ApiFormat::Responses => Keeping::Automatic,
         };
         let terms = Terms {
             keeping,
@@ -159,12 +159,12 @@ impl Providers {
             encrypted: thinking::encrypted(prompt.prefix()),
             request: &request,
         };
-        if dialect == Dialect::Responses && request["store"] != false {
+        if api_format == ApiFormat::Responses && request["store"] != false {
             let (id, output) = reply.output_items();
             self.stored.insert((credential, id), Stored { body: asked.body.clone(), output });
         }
         let streams = request["stream"] == true;
-        Ok(Answer { status: 200, pieces: reply.pieces(dialect), streams, tokens: Some(tokens) })
+        Ok(Answer { status: 200, pieces: reply.pieces(api_format), streams, tokens: Some(tokens) })
     }
 
     /// The request with what is stored of the response that it goes on from.
@@ -197,22 +197,19 @@ impl Providers {
 
     /// The tokens of what the model says.
     fn spoken(&self, say: &Say) -> u64 {
-        let calls = say
-            .calls
-            .iter()
-            .map(|call| self.meter.text(&call.name) + self.meter.text(&call.input.to_string()));
+        let calls = say.calls.iter().map(|call| self.meter.text(&call.name) + self.meter.text(&call.input.to_string()));
         calls.sum::<u64>() + self.meter.text(&say.thinking) + self.meter.text(&say.text)
     }
 }
 
 /// A failure that no request could have prevented, or a route that nobody has.
 pub(super) fn fails(asked: &Asked<'_>, status: u16) -> Answer {
-    let dialect = asked.route().map_or(Dialect::Chat, |(dialect, _)| dialect);
-    refused(&Refusal::of(dialect, status), dialect, asked.number)
+    let api_format = asked.route().map_or(ApiFormat::Chat, |(api_format, _)| api_format);
+    refused(&Refusal::of(api_format, status), api_format, asked.number)
 }
 
-fn refused(refusal: &Refusal, dialect: Dialect, number: usize) -> Answer {
-    let body = refusal.body(dialect, number);
+fn refused(refusal: &Refusal, api_format: ApiFormat, number: usize) -> Answer {
+    let body = refusal.body(api_format, number);
     Answer { status: refusal.status, pieces: vec![body.into()], streams: false, tokens: None }
 }
 
@@ -236,16 +233,16 @@ fn parsed(body: &[u8]) -> Result<(&str, Value), Refusal> {
     Ok((body, request))
 }
 
-fn fits(dialect: Dialect, request: &Value, prompt: u64, window: u64, room: Room) -> Result<(), Refusal> {
-    let fields: &[&str] = match dialect {
-        Dialect::Messages => &["max_tokens"],
-        Dialect::Chat => &["max_completion_tokens", "max_tokens"],
-        Dialect::Responses => &["max_output_tokens"],
+fn fits(api_format: ApiFormat, request: &Value, prompt: u64, window: u64, room: Room) -> Result<(), Refusal> {
+    let fields: &[&str] = match api_format {
+        ApiFormat::Messages => &["max_tokens"],
+        ApiFormat::Chat => &["max_completion_tokens", "max_tokens"],
+        ApiFormat::Responses => &["max_output_tokens"],
     };
     let asked = fields.iter().find_map(|field| request[field].as_u64()).filter(|_| room == Room::Reserved);
     let reply = asked.unwrap_or_default();
     if prompt.saturating_add(reply) > window {
-        return Err(Refusal::too_long(dialect, prompt, reply, window));
+        return Err(Refusal::too_long(api_format, prompt, reply, window));
     }
     Ok(())
 }

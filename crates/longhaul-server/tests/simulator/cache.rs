@@ -87,8 +87,7 @@ impl Cache {
 
     fn send_marked(&mut self, blocks: &[Block], keys: &[Key], terms: &Terms) -> Traffic {
         let long_enough = |at: &usize| blocks[*at].end >= terms.minimum;
-        let marks: Vec<usize> =
-            (0..blocks.len()).filter(|at| blocks[*at].mark.is_some()).filter(long_enough).collect();
+        let marks: Vec<usize> = (0..blocks.len()).filter(|at| blocks[*at].mark.is_some()).filter(long_enough).collect();
         let seen = |mark: &usize| (mark + 1).saturating_sub(LOOK_BACK)..=*mark;
         let found = marks.iter().flat_map(seen).filter(|at| self.living(&keys[*at], terms).is_some()).max();
         if let Some(found) = found {

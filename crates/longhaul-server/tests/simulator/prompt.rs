@@ -1,6 +1,6 @@
 //! A request as its provider reads it: tools, then system, then messages, in blocks.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::Value;
 
 use super::content::{Content, print, print_text, then};
@@ -47,15 +47,15 @@ pub(super) enum Lifetime {
 
 impl Prompt {
     /// Reads a request. Whatever is not as it should be is left to the rules.
-    pub(super) fn of(dialect: Dialect, request: &Value, meter: &mut Meter) -> Self {
+    pub(super) fn of(api_format: ApiFormat, request: &Value, meter: &mut Meter) -> Self {
         let mut reader = Reader { prompt: Self::default(), meter, frame: 0 };
         for (t, tool) in list(&request["tools"]) {
             reader.block(Part::Tools, 0, Content::Object(tool), (0, t));
         }
-        match dialect {
-            Dialect::Messages => reader.messages(request),
-            Dialect::Chat => reader.chat(request),
-            Dialect::Responses => reader.responses(request),
+        match api_format {
+            ApiFormat::Messages => reader.messages(request),
+            ApiFormat::Chat => reader.chat(request),
+            ApiFormat::Responses => reader.responses(request),
         }
         reader.prompt
     }

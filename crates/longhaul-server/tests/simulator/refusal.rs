@@ -1,6 +1,6 @@
 //! How the providers say no.
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::json;
 
 /// Why a request is refused.
@@ -28,12 +28,12 @@ const STATUSES: [(u16, &str, &str, &str); 9] = [
 
 impl Refusal {
     /// The plainest refusal of a status.
-    pub(super) fn of(dialect: Dialect, status: u16) -> Self {
+    pub(super) fn of(api_format: ApiFormat, status: u16) -> Self {
         let row = STATUSES.iter().find(|row| row.0 == status);
         let (_, ours, theirs, message) = *row.unwrap_or(&(status, "api_error", "server_error", "Failed"));
-        let kind = if dialect == Dialect::Messages { ours } else { theirs };
-        let code = match (dialect, status) {
-            (Dialect::Messages, _) => None,
+        let kind = if api_format == ApiFormat::Messages { ours } else { theirs };
+        let code = match (api_format, status) {
+            (ApiFormat::Messages, _) => None,
             (_, 401) => Some("invalid_api_key"),
             (_, 413) => Some("request_too_large"),
             (_, 429) => Some("rate_limit_exceeded"),
@@ -57,43 +57,43 @@ impl Refusal {
     }
 
     /// The prompt, or the prompt with the reply that is asked for, passes the window.
-    pub(super) fn too_long(dialect: Dialect, prompt: u64, reply: u64, window: u64) -> Self {
+    pub(super) fn too_long(api_format: ApiFormat, prompt: u64, reply: u64, window: u64) -> Self {
         let most = format!("This model's maximum context length is {window} tokens. However,");
-        let message = match dialect {
-            Dialect::Messages if prompt > window => {
+        let message = match api_format {
+            ApiFormat::Messages if prompt > window => {
                 format!("prompt is too long: {prompt} tokens > {window} maximum")
             }
-            Dialect::Messages => format!(
+            ApiFormat::Messages => format!(
                 "input length and `max_tokens` exceed context limit: {prompt} + {reply} > {window}, decrease input length or \
                  `max_tokens` and try again"
             ),
-            Dialect::Chat if reply == 0 => format!(
-                "{most} your messages resulted in {prompt} tokens. Please reduce the length of the messages."
-            ),
-            Dialect::Chat => format!(
+            ApiFormat::Chat if reply == 0 => {
+                format!("{most} your messages resulted in {prompt} tokens. Please reduce the length of the messages.")
+            }
+            ApiFormat::Chat => format!(
                 "{most} you requested {} tokens ({prompt} in the messages, {reply} in the completion). Please reduce the length \
                  of the messages or completion.",
                 prompt + reply
             ),
-            Dialect::Responses => {
+            ApiFormat::Responses => {
                 "Your input exceeds the context window of this model. Please adjust your input and try again."
                     .to_owned()
             }
         };
-        match dialect {
-            Dialect::Messages => Self::invalid(message),
-            other => Self::invalid(message).code("context_length_exceeded").param(other.list()),
+        match api_format {
+            ApiFormat::Messages => Self::invalid(message),
+            other => Self::invalid(message).code("context_length_exceeded").param(other.messages_field()),
         }
     }
 
     /// As it stands in the body of the answer.
-    pub(super) fn body(&self, dialect: Dialect, number: usize) -> String {
+    pub(super) fn body(&self, api_format: ApiFormat, number: usize) -> String {
         let Self { kind, code, param, message, .. } = self;
-        match dialect {
-            Dialect::Messages => json!({
+        match api_format {
+            ApiFormat::Messages => json!({
                 "type": "error", "error": { "type": kind, "message": message }, "request_id": format!("req_{number:08}"),
             }),
-            Dialect::Chat | Dialect::Responses => {
+            ApiFormat::Chat | ApiFormat::Responses => {
                 json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
             }
         }

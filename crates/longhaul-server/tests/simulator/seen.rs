@@ -36,8 +36,8 @@ pub(crate) enum Ended {
 
 impl Seen {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let known = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        known.map(|(_, value)| value.as_str())
+        let cache = self.headers.iter().find(|(cache, _)| cache.eq_ignore_ascii_case(name));
+        cache.map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; null where it is none.
@@ -54,12 +54,10 @@ impl Seen {
         let reply = std::str::from_utf8(&self.reply).unwrap();
         let lines = reply.split_inclusive('\n').map(|line| {
             let at = line.find('{').filter(|_| line.contains("\"recall_"));
-            let Some((before, Ok(mut value))) = at.map(|at| (&line[..at], line[at..].parse::<Value>()))
-            else {
+            let Some((before, Ok(mut value))) = at.map(|at| (&line[..at], line[at..].parse::<Value>())) else {
                 return line.to_owned();
             };
-            let tools =
-                if value["tools"].is_array() { &mut value["tools"] } else { &mut value["response"]["tools"] };
+            let tools = if value["tools"].is_array() { &mut value["tools"] } else { &mut value["response"]["tools"] };
             let is_theirs = |tool: &Value| !tool["name"].as_str().unwrap_or_default().starts_with("recall_");
             tools.as_array_mut().unwrap().retain(is_theirs);
             format!("{before}{value}{}", if line.ends_with('\n') { "\n" } else { "" })

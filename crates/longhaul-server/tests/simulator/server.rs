@@ -186,9 +186,7 @@ fn answered(
     let asked = Asked { path: uri.path(), headers, body: &body, number, now };
     let (answer, more, delivery) = match state.next.pop_front() {
         Some(Next::Fails { status, headers }) => (fails(&asked, status), headers, Delivery::default()),
-        Some(Next::Delivers(delivery)) => {
-            (state.providers.answer(&asked, &shared.settings), Vec::new(), delivery)
-        }
+        Some(Next::Delivers(delivery)) => (state.providers.answer(&asked, &shared.settings), Vec::new(), delivery),
         None => (state.providers.answer(&asked, &shared.settings), Vec::new(), state.delivery),
     };
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();

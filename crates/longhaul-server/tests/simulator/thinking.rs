@@ -66,8 +66,7 @@ pub(super) fn judge(request: &Value, prompt: &Prompt, binding: Binding, betas: &
 
 /// The first message behind the user's last words, where the request goes on with a tool loop.
 fn open_loop(messages: &Value) -> Option<usize> {
-    let answers =
-        |message: &Value| list(&message["content"]).any(|(_, block)| block["type"] == "tool_result");
+    let answers = |message: &Value| list(&message["content"]).any(|(_, block)| block["type"] == "tool_result");
     let (_, last) = list(messages).last()?;
     let words = list(messages).filter(|(_, message)| message["role"] == "user" && !answers(message)).last();
     answers(last).then(|| words.map_or(0, |(m, _)| m + 1))
@@ -84,9 +83,7 @@ pub(super) fn judge_reasoning(request: &Value) -> Result<(), Refusal> {
                 "The encrypted content {}... could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
                 &ENCRYPTED[..4]
             );
-            return Err(Refusal::invalid(message)
-                .code("invalid_encrypted_content")
-                .param(format!("input[{i}]")));
+            return Err(Refusal::invalid(message).code("invalid_encrypted_content").param(format!("input[{i}]")));
         }
     }
     Ok(())

@@ -48,9 +48,7 @@ impl Meter {
             "thinking" => field("thinking"),
             "redacted_thinking" => opaque(&block["data"]),
             "reasoning" => field("summary") + field("content") + opaque(&block["encrypted_content"]),
-            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                field("name") + self.text(&block["input"].to_string())
-            }
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => field("name") + self.text(&block["input"].to_string()),
             "tool_result" => field("content"),
             "function_call" => field("name") + field("arguments"),
             "function_call_output" => field("output"),
@@ -81,8 +79,7 @@ impl Meter {
             Value::String(text) if text.starts_with("data:") && text.contains(";base64,") => MEDIA,
             Value::Array(items) => 2 + items.iter().map(|item| self.anything(item)).sum::<u64>(),
             Value::Object(fields) => {
-                let is_data =
-                    |key: &str| key == "data" && fields.get("type").is_some_and(|kind| kind == "base64");
+                let is_data = |key: &str| key == "data" && fields.get("type").is_some_and(|kind| kind == "base64");
                 let field = |(key, value): (&String, &Value)| match key.as_str() {
                     "cache_control" => 0,
                     key if is_data(key) => MEDIA,

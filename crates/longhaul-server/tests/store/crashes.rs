@@ -12,8 +12,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
-use longhaul_server::store::{At, Place, Store, StoreError, Sync, Tenant};
+use longhaul_engine::ApiFormat;
+use longhaul_server::store::{Durability, HistoryPoint, Store, StoreError, StoreLocation, Tenant};
 
 use super::ground::{Dice, Ground, ask};
 use super::server::Server;
@@ -43,10 +43,10 @@ impl Acknowledged {
         let [what, session, number] = words[..] else { return };
         // The last line may be cut off.
         let (Ok(session), Ok(number)) = (session.parse(), number.parse::<usize>()) else { return };
-        let known = self.0.entry(session).or_default();
+        let cache = self.0.entry(session).or_default();
         match what {
-            "record" => known.0 = known.0.max(number),
-            _ => known.1 = known.1.max(number),
+            "record" => cache.0 = cache.0.max(number),
+            _ => cache.1 = cache.1.max(number),
         }
     }
 }
@@ -88,32 +88,28 @@ async fn judge(store: &Store, tenant: &Tenant, heard: &Acknowledged, round: usiz
         let session = named.next().unwrap_or_else(|| panic!("round {round}: session {number} is gone"));
         assert!(named.next().is_none(), "round {round}: session {number} is there twice");
         assert!(
-            session.length >= *messages,
+            session.path_length >= *messages,
             "round {round}: {messages} acknowledged, {} there",
-            session.length
+            session.path_length
         );
-        let given = store.body(tenant, session, At::Original).await.unwrap();
-        let sent = (1..=TURNS).map(|turns| body(Dialect::Messages, &worker::session(*number, turns)));
-        let sent = sent.into_iter().find(|sent| said(sent) == session.length);
+        let given = store.body_at(tenant, session, HistoryPoint::Original).await.unwrap();
+        let sent = (1..=TURNS).map(|turns| body(ApiFormat::Messages, &worker::session(*number, turns)));
+        let sent = sent.into_iter().find(|sent| said(sent) == session.path_length);
         assert_eq!(Some(given), sent, "round {round}: session {number}");
-        let epochs = store.epochs(tenant, session).await.unwrap();
-        let newest = epochs.iter().map(|epoch| epoch.number).max().unwrap_or(0);
-        assert!(
-            newest == *view || newest == view + 1,
-            "round {round}: view {view} acknowledged, {newest} there"
-        );
+        let compactions = store.compactions(tenant, session).await.unwrap();
+        let newest = compactions.iter().map(|compaction| compaction.number).max().unwrap_or(0);
+        assert!(newest == *view || newest == view + 1, "round {round}: view {view} acknowledged, {newest} there");
         assert_eq!(
-            epochs.last().map(|epoch| epoch.id),
+            compactions.last().map(|compaction| compaction.id),
             session.head,
             "round {round}: the head is the newest view"
         );
-        store.body(tenant, session, At::Now).await.unwrap();
+        store.body_at(tenant, session, HistoryPoint::Now).await.unwrap();
     }
 }
 
 async fn what_was_acknowledged_survives_a_killed_process(ground: Ground) {
-    let rounds =
-        std::env::var("LONGHAUL_KILL_ROUNDS").ok().and_then(|typed| typed.parse().ok()).unwrap_or(500);
+    let rounds = std::env::var("LONGHAUL_KILL_ROUNDS").ok().and_then(|typed| typed.parse().ok()).unwrap_or(500);
     let mut dice = Dice::new(500);
     let mut acknowledged = 0;
     let (mut first, mut before) = (0, None);
@@ -128,16 +124,16 @@ async fn what_was_acknowledged_survives_a_killed_process(ground: Ground) {
         let (mut child, out) = worker(&file.display().to_string(), first);
         let longer = Duration::from_micros(5_000 + dice.below(25_000) as u64);
         let mut heard = live(&mut child, out, longer, |child| child.kill().unwrap());
-        let store = Store::open(&Place::File(file), Sync::Normal).await.unwrap();
-        let tenant = store.tenant("local").await.unwrap();
+        let store = Store::open(&StoreLocation::File(file), Durability::Normal).await.unwrap();
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
         // Of the session that it went on with it counts the views on from those that were there, acknowledged or not.
         let view = heard.0.get(&first).map_or(0, |(_, view)| *view);
         if let Some(before) = before.take().filter(|before| *before > view) {
-            heard.0.entry(first).and_modify(|known| known.1 = before);
+            heard.0.entry(first).and_modify(|cache| cache.1 = before);
         }
         judge(&store, &tenant, &heard, round).await;
         if round % 25 == 24 {
-            let faults = store.faults().await.unwrap();
+            let faults = store.check_integrity().await.unwrap();
             assert!(faults.is_empty(), "round {round}: {faults:?}");
         }
         acknowledged += heard.0.values().map(|(messages, _)| messages).sum::<usize>();
@@ -146,7 +142,7 @@ async fn what_was_acknowledged_survives_a_killed_process(ground: Ground) {
         let title = format!("session {first} asks 0");
         let sessions = store.sessions(&tenant, 20).await.unwrap();
         let session = sessions.iter().find(|session| session.title.as_deref() == Some(&title)).unwrap();
-        let views = store.epochs(&tenant, session).await.unwrap();
+        let views = store.compactions(&tenant, session).await.unwrap();
         before = views.iter().map(|view| view.number).max();
     }
     assert!(acknowledged > rounds, "{acknowledged} messages in {rounds} rounds");
@@ -156,8 +152,8 @@ async fn what_was_acknowledged_survives_a_crashed_server(ground: Ground) {
     let server = Server::start("fsync=on");
     ask(&server.url("postgres"), "CREATE DATABASE crashes").await;
     let url = server.url("crashes");
-    let place = Place::Postgres(url.clone());
-    drop(Store::open(&place, Sync::Full).await.unwrap());
+    let place = StoreLocation::Postgres(url.clone());
+    drop(Store::open(&place, Durability::Full).await.unwrap());
     let mut dice = Dice::new(20);
     let mut acknowledged = 0;
     for round in 0..20 {
@@ -168,10 +164,10 @@ async fn what_was_acknowledged_survives_a_crashed_server(ground: Ground) {
             // It has most likely ended by itself, since it takes a failure for the end.
             let _ = child.kill();
         });
-        let store = Store::open(&place, Sync::Full).await.unwrap();
-        let tenant = store.tenant("local").await.unwrap();
+        let store = Store::open(&place, Durability::Full).await.unwrap();
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
         judge(&store, &tenant, &heard, round).await;
-        assert!(store.faults().await.unwrap().is_empty());
+        assert!(store.check_integrity().await.unwrap().is_empty());
         acknowledged += heard.0.values().map(|(messages, _)| messages).sum::<usize>();
     }
     assert!(acknowledged > 40, "{acknowledged}");
@@ -181,19 +177,19 @@ async fn what_was_acknowledged_survives_a_crashed_server(ground: Ground) {
 async fn a_store_outlives_its_server(ground: Ground) {
     let server = Server::start("fsync=off");
     ask(&server.url("postgres"), "CREATE DATABASE outlives").await;
-    let place = Place::Postgres(server.url("outlives"));
-    let store = Store::open(&place, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
-    let first = record(&store, &tenant, &body(Dialect::Chat, &[user("Before.")])).await;
+    let place = StoreLocation::Postgres(server.url("outlives"));
+    let store = Store::open(&place, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
+    let first = record(&store, &tenant, &body(ApiFormat::Chat, &[user("Before.")])).await;
     server.stop();
     for _ in 0..10 {
         let error = store.sessions(&tenant, 9).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreachable(_)) && !error.message().contains('\n'), "{error:?}");
     }
-    let error = Store::open(&place, Sync::Normal).await.err().unwrap();
+    let error = Store::open(&place, Durability::Normal).await.err().unwrap();
     assert!(matches!(error, StoreError::Unreachable(_)) && !error.message().contains('\n'), "{error:?}");
     server.start_again();
-    let again = record(&store, &tenant, &body(Dialect::Chat, &[user("Before.")])).await;
-    assert_eq!((again.session.id, again.new), (first.session.id, 0));
+    let again = record(&store, &tenant, &body(ApiFormat::Chat, &[user("Before.")])).await;
+    assert_eq!((again.session.id, again.new_messages), (first.session.id, 0));
     drop(ground);
 }

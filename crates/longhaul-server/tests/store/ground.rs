@@ -1,39 +1,28 @@
 //! What a test stands on: an empty place for a store in one of the databases, and a way to look at its tables from outside.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use longhaul_server::store::{Place, Store, Sync, Tenant};
+use longhaul_server::store::{Durability, Store, StoreLocation, Tenant};
+use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
 use super::server::Server;
 
 /// A temporary folder that goes with its last owner.
 #[derive(Clone)]
-pub(crate) struct Folder(Arc<Removed>);
-
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+pub(crate) struct Folder(Arc<TempDir>);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("longhaul-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(Arc::new(Removed(path)))
+        Self(Arc::new(TempDir::new().unwrap()))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0.0
+        self.0.path()
     }
 }
 
@@ -56,7 +45,7 @@ impl Database {
 /// An empty place for a store, and a folder beside it.
 pub(crate) struct Ground {
     pub(crate) database: Database,
-    pub(crate) place: Place,
+    pub(crate) place: StoreLocation,
     pub(crate) folder: Folder,
 }
 
@@ -65,14 +54,14 @@ impl Ground {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let folder = Folder::new();
         let place = match database {
-            Database::Sqlite => Place::File(folder.path().join("store.db")),
+            Database::Sqlite => StoreLocation::File(folder.path().join("store.db")),
             Database::Postgres => {
                 let name = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
                 let shared = Server::shared();
                 let server = shared.as_ref().unwrap();
                 let make = format!("CREATE DATABASE {name}");
                 wait_for(ask(&server.url("postgres"), &make));
-                Place::Postgres(server.url(&name))
+                StoreLocation::Postgres(server.url(&name))
             }
         };
         Self { database, place, folder }
@@ -80,20 +69,20 @@ impl Ground {
 
     /// The store in this place; each call opens it anew.
     pub(crate) async fn open(&self) -> Store {
-        Store::open(&self.place, Sync::Normal).await.unwrap()
+        Store::open(&self.place, Durability::Normal).await.unwrap()
     }
 
     /// The store, and a tenant of it.
     pub(crate) async fn opened(&self) -> (Store, Tenant) {
         let store = self.open().await;
-        let tenant = store.tenant("local").await.unwrap();
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
         (store, tenant)
     }
 
     /// The file of the store.
     pub(crate) fn file(&self) -> &Path {
         match &self.place {
-            Place::File(path) => path,
+            StoreLocation::File(path) => path,
             other => panic!("{other} is no file"),
         }
     }
@@ -101,7 +90,7 @@ impl Ground {
     /// What a statement gives that is asked past the store: one line a row.
     pub(crate) async fn ask(&self, statement: &str) -> Vec<String> {
         match &self.place {
-            Place::Postgres(url) => ask(url, statement).await,
+            StoreLocation::Postgres(url) => ask(url, statement).await,
             _ => look(self.file(), statement),
         }
     }

@@ -1,8 +1,8 @@
 //! The keys of a gateway: who comes in by which, and what is not let in.
 
-use longhaul_engine::{Dialect, Tokens};
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Day, Limits, StoreError, Used};
+use longhaul_engine::Timestamp;
+use longhaul_engine::{ApiFormat, Tokens};
+use longhaul_server::store::{DailyKeyUsage, KeyLimits, StoreError, UtcDay};
 
 use super::ground::Ground;
 use super::speech::{NOON, body, record, user};
@@ -19,12 +19,12 @@ tests! {
     ],
 }
 
-const NO_LIMITS: Limits = Limits { requests_per_minute: None, tokens_per_day: None };
+const NO_LIMITS: KeyLimits = KeyLimits { requests_per_minute: None, tokens_per_day: None };
 
 async fn a_key_leads_to_its_tenant_with_its_limits(ground: Ground) {
     let store = ground.open().await;
     assert!(!store.has_keys().await.unwrap());
-    let limits = Limits { requests_per_minute: Some(60), tokens_per_day: Some(Tokens(2_000_000)) };
+    let limits = KeyLimits { requests_per_minute: Some(60), tokens_per_day: Some(Tokens(2_000_000)) };
     let first = store.add_key("team", "laptop", limits, NOON).await.unwrap();
     let second = store.add_key("team", "build server", NO_LIMITS, NOON).await.unwrap();
     let other = store.add_key("others", "others", NO_LIMITS, NOON).await.unwrap();
@@ -32,23 +32,23 @@ async fn a_key_leads_to_its_tenant_with_its_limits(ground: Ground) {
     assert_eq!(first.reveal().len(), 46);
     assert_ne!(first.reveal(), second.reveal());
 
-    let granted = store.key(first.reveal()).await.unwrap().unwrap();
+    let granted = store.find_key(first.reveal()).await.unwrap().unwrap();
     assert_eq!((granted.name.as_str(), granted.tenant.name(), granted.limits), ("laptop", "team", limits));
-    let said = body(Dialect::Chat, &[user("Hello.")]);
+    let said = body(ApiFormat::Chat, &[user("Hello.")]);
     record(&store, &granted.tenant, &said).await;
 
     // Who comes in by another key of the same tenant goes on with the same sessions; another tenant begins its own.
-    let same = store.key(second.reveal()).await.unwrap().unwrap();
+    let same = store.find_key(second.reveal()).await.unwrap().unwrap();
     assert_eq!((same.limits, same.tenant.name()), (NO_LIMITS, "team"));
     assert_ne!(same.id, granted.id);
-    assert_eq!(record(&store, &same.tenant, &said).await.new, 0);
-    let apart = store.key(other.reveal()).await.unwrap().unwrap();
-    assert_eq!(record(&store, &apart.tenant, &said).await.new, 1);
+    assert_eq!(record(&store, &same.tenant, &said).await.new_messages, 0);
+    let apart = store.find_key(other.reveal()).await.unwrap().unwrap();
+    assert_eq!(record(&store, &apart.tenant, &said).await.new_messages, 1);
 
     let listed = store.keys().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["laptop", "build server", "others"]);
-    assert_eq!((listed[0].created, listed[0].revoked, listed[0].used), (NOON, None, None));
+    assert_eq!((listed[0].created, listed[0].revoked, listed[0].last_usage), (NOON, None, None));
     assert_eq!((listed[0].tenant.as_str(), listed[0].limits), ("team", limits));
     assert!(first.reveal().starts_with(&listed[0].prefix) && listed[0].prefix.len() == 7);
 }
@@ -56,7 +56,7 @@ async fn a_key_leads_to_its_tenant_with_its_limits(ground: Ground) {
 async fn a_key_is_nowhere_in_the_store(ground: Ground) {
     let store = ground.open().await;
     let secret = store.add_key("team", "laptop", NO_LIMITS, NOON).await.unwrap();
-    store.key(secret.reveal()).await.unwrap().unwrap();
+    store.find_key(secret.reveal()).await.unwrap().unwrap();
     let bytes = ground.bytes().await;
     let letters = secret.reveal().as_bytes();
     assert!(bytes.windows(7).any(|window| window == &letters[..7]), "its beginning is");
@@ -69,18 +69,18 @@ async fn a_revoked_key_lets_nobody_in_and_its_name_is_free(ground: Ground) {
     let store = ground.open().await;
     let lost = store.add_key("team", "laptop", NO_LIMITS, NOON).await.unwrap();
     let taken = store.add_key("team", "laptop", NO_LIMITS, NOON).await.unwrap_err();
-    assert!(matches!(taken, StoreError::Wrong(_)) && taken.message().contains("laptop"), "{taken}");
-    let later = Moment(NOON.0 + 1);
+    assert!(matches!(taken, StoreError::InvalidInput(_)) && taken.message().contains("laptop"), "{taken}");
+    let later = Timestamp(NOON.0 + 1);
     store.revoke_key("laptop", later).await.unwrap();
-    assert!(store.key(lost.reveal()).await.unwrap().is_none());
+    assert!(store.find_key(lost.reveal()).await.unwrap().is_none());
     for unknown in ["laptop", "", "lap%", "' OR 1=1 --"] {
         let error = store.revoke_key(unknown, later).await.unwrap_err();
-        assert!(matches!(error, StoreError::Unknown(_)), "{error}");
+        assert!(matches!(error, StoreError::NotFound(_)), "{error}");
     }
     assert!(store.has_keys().await.unwrap(), "a gateway without its last key is not open to all");
     let new = store.add_key("team", "laptop", NO_LIMITS, later).await.unwrap();
-    assert!(store.key(new.reveal()).await.unwrap().is_some());
-    assert!(store.key(lost.reveal()).await.unwrap().is_none(), "the old one stays revoked");
+    assert!(store.find_key(new.reveal()).await.unwrap().is_some());
+    assert!(store.find_key(lost.reveal()).await.unwrap().is_none(), "the old one stays revoked");
     let revoked: Vec<_> = store.keys().await.unwrap().into_iter().map(|key| key.revoked).collect();
     assert_eq!(revoked, [Some(later), None]);
 }
@@ -119,18 +119,18 @@ async fn what_is_no_key_is_no_key_whatever_it_says(ground: Ground) {
     ];
     for typed in hostile {
         let shown: String = typed.chars().take(60).collect();
-        assert!(store.key(&typed).await.unwrap().is_none(), "{shown:?} let somebody in");
+        assert!(store.find_key(&typed).await.unwrap().is_none(), "{shown:?} let somebody in");
     }
     assert_eq!(ground.rows().await, before);
-    assert!(store.key(real).await.unwrap().is_some());
+    assert!(store.find_key(real).await.unwrap().is_some());
 }
 
 async fn what_a_key_uses_is_counted_by_the_day_whoever_counts(ground: Ground) {
     let store = ground.open().await;
     let secret = store.add_key("team", "laptop", NO_LIMITS, NOON).await.unwrap();
-    let id = store.key(secret.reveal()).await.unwrap().unwrap().id;
-    let today = Day::of(NOON);
-    assert_eq!(store.use_key(id, Tokens::ZERO, today).await.unwrap(), Tokens::ZERO);
+    let id = store.find_key(secret.reveal()).await.unwrap().unwrap().id;
+    let today = UtcDay::containing(NOON);
+    assert_eq!(store.add_key_usage(id, Tokens::ZERO, today).await.unwrap(), Tokens::ZERO);
 
     // Several gateways on one store, each with connections of its own.
     let mut gateways = tokio::task::JoinSet::new();
@@ -138,22 +138,18 @@ async fn what_a_key_uses_is_counted_by_the_day_whoever_counts(ground: Ground) {
         let store = ground.open().await;
         gateways.spawn(async move {
             for _ in 0..10 {
-                store.use_key(id, Tokens(100), today).await.unwrap();
+                store.add_key_usage(id, Tokens(100), today).await.unwrap();
             }
         });
     }
     gateways.join_all().await;
-    assert_eq!(store.use_key(id, Tokens(1), today).await.unwrap(), Tokens(4_001));
-    let tomorrow = Day(today.0 + 1);
-    assert_eq!(
-        store.use_key(id, Tokens(7), tomorrow).await.unwrap(),
-        Tokens(7),
-        "a new day begins at nothing"
-    );
-    let used = store.keys().await.unwrap()[0].used;
-    assert_eq!(used, Some(Used { day: tomorrow, tokens: Tokens(7) }));
+    assert_eq!(store.add_key_usage(id, Tokens(1), today).await.unwrap(), Tokens(4_001));
+    let tomorrow = UtcDay(today.0 + 1);
+    assert_eq!(store.add_key_usage(id, Tokens(7), tomorrow).await.unwrap(), Tokens(7), "a new day begins at nothing");
+    let used = store.keys().await.unwrap()[0].last_usage;
+    assert_eq!(used, Some(DailyKeyUsage { day: tomorrow, tokens: Tokens(7) }));
     for _ in 0..3 {
-        let total = store.use_key(id, Tokens(u64::MAX), tomorrow).await.unwrap();
+        let total = store.add_key_usage(id, Tokens(u64::MAX), tomorrow).await.unwrap();
         assert!(total > Tokens(7), "no number is too large to be counted");
     }
 }
@@ -164,7 +160,7 @@ async fn names_that_are_none_are_refused(ground: Ground) {
     for name in ["", "  ", "a\0b", "a\nb", "\u{1b}[2J", &long] {
         for (tenant, key) in [("team", name), (name, "laptop")] {
             let error = store.add_key(tenant, key, NO_LIMITS, NOON).await.unwrap_err();
-            assert!(matches!(error, StoreError::Wrong(_)) && !error.message().contains('\n'), "{error}");
+            assert!(matches!(error, StoreError::InvalidInput(_)) && !error.message().contains('\n'), "{error}");
         }
     }
     assert!(!store.has_keys().await.unwrap());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::redact::Redacted;
-use longhaul_server::store::{Place, Store, StoreError, Sync};
+use longhaul_server::store::{Durability, Store, StoreError, StoreLocation};
 
 use super::ground::{Ground, look};
 use super::speech::{body, record, user};
@@ -32,22 +32,22 @@ async fn a_store_is_opened_by_many_at_once(ground: Ground) {
     for n in 0..8 {
         let place = ground.place.clone();
         openings.spawn(async move {
-            let store = Store::open(&place, Sync::Normal).await.unwrap();
-            let tenant = store.tenant("local").await.unwrap();
-            record(&store, &tenant, &body(Dialect::Chat, &[user(&format!("Task {n}."))])).await;
+            let store = Store::open(&place, Durability::Normal).await.unwrap();
+            let tenant = store.get_or_create_tenant("local").await.unwrap();
+            record(&store, &tenant, &body(ApiFormat::Chat, &[user(&format!("Task {n}."))])).await;
         });
     }
     openings.join_all().await;
     let (store, tenant) = ground.opened().await;
     assert_eq!(store.sessions(&tenant, 20).await.unwrap().len(), 8);
     assert_eq!(ground.number("SELECT count(*) FROM tenants").await, 1);
-    assert!(store.faults().await.unwrap().is_empty());
+    assert!(store.check_integrity().await.unwrap().is_empty());
 }
 
 /// Says that a store's tables are of another version.
 async fn stamp(ground: &Ground, version: usize) {
     match &ground.place {
-        Place::Postgres(_) => {
+        StoreLocation::Postgres(_) => {
             drop(ground.ask(&format!("UPDATE longhaul_version SET version = {version}")).await);
         }
         _ => drop(look(ground.file(), &format!("PRAGMA user_version = {version}"))),
@@ -58,7 +58,7 @@ async fn stamp(ground: &Ground, version: usize) {
 const ADDED: [&[&str]; 3] = [&["states", "models"], &["uses", "keys", "traffic"], &["hidden_turns"]];
 
 async fn a_store_of_any_version_before_is_brought_up_to_date(ground: Ground) {
-    let said = body(Dialect::Chat, &[user("Hello.")]);
+    let said = body(ApiFormat::Chat, &[user("Hello.")]);
     for version in 1..=ADDED.len() {
         let (store, tenant) = ground.opened().await;
         let session = record(&store, &tenant, &said).await.session;
@@ -69,18 +69,18 @@ async fn a_store_of_any_version_before_is_brought_up_to_date(ground: Ground) {
         stamp(&ground, version).await;
         let (store, tenant) = ground.opened().await;
         assert!(ground.rows().await.iter().all(|(_, rows)| *rows < 2), "every table is there again");
-        assert!(store.keep_state(&tenant, session.id, Redacted::own("{}")).await.unwrap());
+        assert!(store.save_session_state(&tenant, session.id, Redacted::literal("{}")).await.unwrap());
         assert!(!store.has_keys().await.unwrap());
         assert!(store.traffic(&tenant, session.id).await.unwrap().is_empty());
-        assert_eq!(record(&store, &tenant, &said).await.new, 0, "what was there is still there");
+        assert_eq!(record(&store, &tenant, &said).await.new_messages, 0, "what was there is still there");
     }
 }
 
 async fn a_newer_store_is_refused(ground: Ground) {
     drop(ground.opened().await);
     stamp(&ground, 99).await;
-    let error = Store::open(&ground.place, Sync::Normal).await.err().unwrap();
-    assert!(matches!(error, StoreError::Newer(_)), "{error}");
+    let error = Store::open(&ground.place, Durability::Normal).await.err().unwrap();
+    assert!(matches!(error, StoreError::TooNew(_)), "{error}");
     assert!(error.message().contains("99") && !error.message().contains('\n'), "{error}");
 }
 
@@ -88,7 +88,7 @@ async fn a_newer_file_is_left_byte_for_byte(ground: Ground) {
     drop(ground.opened().await);
     look(ground.file(), "PRAGMA user_version = 99");
     let before = std::fs::read(ground.file()).unwrap();
-    assert!(Store::open(&ground.place, Sync::Normal).await.is_err());
+    assert!(Store::open(&ground.place, Durability::Normal).await.is_err());
     assert_eq!(std::fs::read(ground.file()).unwrap(), before);
     assert_eq!(beside(&ground), Vec::<String>::new());
 }
@@ -104,12 +104,11 @@ async fn a_database_of_another_program_is_left_byte_for_byte(ground: Ground) {
     for journal in ["delete", "wal"] {
         let _ = std::fs::remove_file(ground.file());
         let other = rusqlite::Connection::open(ground.file()).unwrap();
-        let _: String =
-            other.query_row(&format!("PRAGMA journal_mode = {journal}"), [], |row| row.get(0)).unwrap();
+        let _: String = other.query_row(&format!("PRAGMA journal_mode = {journal}"), [], |row| row.get(0)).unwrap();
         other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").unwrap();
         drop(other);
         let before = std::fs::read(ground.file()).unwrap();
-        let error = Store::open(&ground.place, Sync::Normal).await.err().unwrap();
+        let error = Store::open(&ground.place, Durability::Normal).await.err().unwrap();
         assert!(matches!(error, StoreError::Damaged(_)) && !error.message().contains('\n'), "{error}");
         assert_eq!(std::fs::read(ground.file()).unwrap(), before, "{journal}");
         assert_eq!(beside(&ground), Vec::<String>::new(), "{journal}");
@@ -119,7 +118,7 @@ async fn a_database_of_another_program_is_left_byte_for_byte(ground: Ground) {
 async fn what_is_no_database_is_left_byte_for_byte(ground: Ground) {
     for content in ["not a database\n".repeat(500), "x".to_owned(), "SQLite format 3\0garbage".repeat(300)] {
         std::fs::write(ground.file(), &content).unwrap();
-        let error = Store::open(&ground.place, Sync::Normal).await.err().unwrap();
+        let error = Store::open(&ground.place, Durability::Normal).await.err().unwrap();
         assert!(matches!(error, StoreError::Damaged(_)) && !error.message().contains('\n'), "{error}");
         assert_eq!(std::fs::read_to_string(ground.file()).unwrap(), content);
     }
@@ -128,8 +127,8 @@ async fn what_is_no_database_is_left_byte_for_byte(ground: Ground) {
 async fn an_empty_file_becomes_a_store(ground: Ground) {
     std::fs::write(ground.file(), "").unwrap();
     let (store, tenant) = ground.opened().await;
-    record(&store, &tenant, &body(Dialect::Chat, &[user("Hello.")])).await;
-    assert!(store.faults().await.unwrap().is_empty());
+    record(&store, &tenant, &body(ApiFormat::Chat, &[user("Hello.")])).await;
+    assert!(store.check_integrity().await.unwrap().is_empty());
 }
 
 async fn a_file_whose_first_opening_was_killed_opens(ground: Ground) {
@@ -149,10 +148,10 @@ async fn a_file_whose_first_opening_was_killed_opens(ground: Ground) {
             assert_eq!(version == "0", application == "0", "{round}");
             made += 1;
         }
-        let store = Store::open(&Place::File(file), Sync::Normal).await.unwrap();
-        let tenant = store.tenant("local").await.unwrap();
-        record(&store, &tenant, &body(Dialect::Chat, &[user("Hello.")])).await;
-        assert!(store.faults().await.unwrap().is_empty());
+        let store = Store::open(&StoreLocation::File(file), Durability::Normal).await.unwrap();
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
+        record(&store, &tenant, &body(ApiFormat::Chat, &[user("Hello.")])).await;
+        assert!(store.check_integrity().await.unwrap().is_empty());
     }
     assert!(made > 0, "no opening got anywhere");
 }
@@ -160,10 +159,10 @@ async fn a_file_whose_first_opening_was_killed_opens(ground: Ground) {
 async fn only_its_owner_may_read_it(ground: Ground) {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let place = Place::usual(&ground.folder.path().join("data"));
-    let store = Store::open(&place, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
-    record(&store, &tenant, &body(Dialect::Chat, &[user("Hello.")])).await;
+    let place = StoreLocation::default_in(&ground.folder.path().join("data"));
+    let store = Store::open(&place, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
+    record(&store, &tenant, &body(ApiFormat::Chat, &[user("Hello.")])).await;
     let folder = ground.folder.path().join("data/longhaul");
     assert_eq!(mode(&folder), 0o700);
     let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -174,17 +173,17 @@ async fn only_its_owner_may_read_it(ground: Ground) {
 }
 
 async fn what_is_in_memory_leaves_no_file(ground: Ground) {
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
-    let sent = body(Dialect::Chat, &super::speech::long_session());
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
+    let sent = body(ApiFormat::Chat, &super::speech::long_session());
     let (session, _) = super::speech::compact(&store, &tenant, &sent, 2_000).await;
-    assert!(store.faults().await.unwrap().is_empty());
-    store.delete(&tenant, session.id).await.unwrap();
+    assert!(store.check_integrity().await.unwrap().is_empty());
+    store.delete_session(&tenant, session.id).await.unwrap();
     store.vacuum().await.unwrap();
-    assert!(store.size().await.unwrap() > 0);
+    assert!(store.size_bytes().await.unwrap() > 0);
     assert!(std::fs::read_dir(ground.folder.path()).unwrap().next().is_none());
     assert!(!std::path::Path::new("memory").exists() && !std::path::Path::new(":memory:").exists());
-    let other = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = other.tenant("local").await.unwrap();
+    let other = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = other.get_or_create_tenant("local").await.unwrap();
     assert!(other.sessions(&tenant, 9).await.unwrap().is_empty(), "no two are the same one");
 }

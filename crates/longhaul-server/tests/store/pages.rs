@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::checkpoint::Checkpoint;
-use longhaul_engine::transcript::UnitKind;
-use longhaul_server::recall::{Reach, Tool};
-use longhaul_server::store::{At, Session, Store, Tenant};
+use longhaul_engine::transcript::TurnKind;
+use longhaul_server::recall::{RecallScope, RecallTool};
+use longhaul_server::store::{HistoryPoint, Store, StoredSession, Tenant};
 use serde_json::json;
 
 use super::ground::Ground;
@@ -27,9 +27,9 @@ const FIRST: &str = "make target0\"";
 async fn long(
     store: &Store,
     tenant: &Tenant,
-    dialect: Dialect,
+    api_format: ApiFormat,
     rounds: usize,
-) -> (Session, Vec<Turn>, String) {
+) -> (StoredSession, Vec<Turn>, String) {
     let mut turns = vec![user("Make the build green, and keep the wombat module as it is.")];
     let mut last = None;
     for round in 0..rounds {
@@ -38,7 +38,7 @@ async fn long(
             reply(&format!("Part {round} is built.")),
             user(&format!("Now see to part {} of the build.", round + 1)),
         ]);
-        last = Some(page(store, tenant, &body(dialect, &turns), 2_600).await);
+        last = Some(page(store, tenant, &body(api_format, &turns), 2_600).await);
     }
     let (session, outcome) = last.unwrap();
     (session, turns, outcome.body)
@@ -46,17 +46,17 @@ async fn long(
 
 fn checkpoint(body: &str) -> String {
     let transcript = parsed(body);
-    let text = transcript.units.iter().find_map(|unit| match &unit.kind {
-        UnitKind::Checkpoint(block) => Some(block.text().into_owned()),
+    let text = transcript.turns.iter().find_map(|turn| match &turn.kind {
+        TurnKind::Checkpoint(block) => Some(block.text().into_owned()),
         _ => None,
     });
     text.unwrap()
 }
 
-async fn open(reach: &Reach, handle: &str) -> String {
+async fn open(reach: &RecallScope, recall_id: &str) -> String {
     let mut text = String::new();
     loop {
-        let answer = reach.answer(Tool::Open, &json!({"handle": handle, "from": text.chars().count()})).await;
+        let answer = reach.call(RecallTool::Open, &json!({"recall_id": recall_id, "from": text.chars().count()})).await;
         assert!(!answer.is_error, "{}", answer.text);
         let (head, quoted) = answer.text.split_once("All that follows is the quotation:\n\n").unwrap();
         text.push_str(quoted);
@@ -68,12 +68,12 @@ async fn open(reach: &Reach, handle: &str) -> String {
 
 async fn the_oldest_node_is_opened_page_by_page_down_to_the_first_message(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    for dialect in DIALECTS {
-        let (session, _, sent) = long(&store, &tenant, dialect, 14).await;
-        let reach = Reach { store: store.clone(), tenant: tenant.clone(), session };
-        let nodes = Checkpoint::parse(&checkpoint(&sent)).unwrap().earlier().to_vec();
-        assert!(nodes[0].stretches() > 1 && nodes.len() < 14, "{dialect:?}: {nodes:?}");
-        let mut way = vec![nodes[0].handle().unwrap().to_owned()];
+    for api_format in DIALECTS {
+        let (session, _, sent) = long(&store, &tenant, api_format, 14).await;
+        let reach = RecallScope { store: store.clone(), tenant: tenant.clone(), session };
+        let nodes = Checkpoint::parse(&checkpoint(&sent)).unwrap().earlier_work().to_vec();
+        assert!(nodes[0].spans() > 1 && nodes.len() < 14, "{api_format:?}: {nodes:?}");
+        let mut way = vec![nodes[0].recall_id().unwrap().to_owned()];
         // The first that each page names is the oldest below it.
         loop {
             let text = open(&reach, way.last().unwrap()).await;
@@ -84,42 +84,41 @@ async fn the_oldest_node_is_opened_page_by_page_down_to_the_first_message(ground
                 Some((_, blocks)) => handles_in(blocks),
                 None => handles_in(&text),
             };
-            way.push(next.first().unwrap_or_else(|| panic!("{dialect:?}: {text}")).clone());
+            way.push(next.first().unwrap_or_else(|| panic!("{api_format:?}: {text}")).clone());
         }
         assert!(way.len() >= 3, "a group, a stretch, a block: {way:?}");
-        assert_eq!(store.recall(&tenant, None, way.last().unwrap()).await.unwrap().what, "call");
+        assert_eq!(store.recall(&tenant, None, way.last().unwrap()).await.unwrap().kind, "call");
     }
 }
 
 async fn of_a_deleted_session_no_page_is_left(ground: Ground) {
     let (store, tenant) = ground.opened().await;
     let empty = ground.rows().await;
-    let (session, ..) = long(&store, &tenant, Dialect::Chat, 8).await;
+    let (session, ..) = long(&store, &tenant, ApiFormat::Chat, 8).await;
     assert!(ground.number("SELECT count(*) FROM remains WHERE what = 'page'").await > 4);
-    store.delete(&tenant, session.id).await.unwrap();
+    store.delete_session(&tenant, session.id).await.unwrap();
     assert_eq!(ground.rows().await, empty);
 }
 
 async fn pages_that_a_fork_leads_to_stay_when_its_parent_goes(ground: Ground) {
     let (store, tenant) = ground.opened().await;
     let empty = ground.rows().await;
-    let (parent, mut turns, _) = long(&store, &tenant, Dialect::Messages, 14).await;
+    let (parent, mut turns, _) = long(&store, &tenant, ApiFormat::Messages, 14).await;
     turns.push(reply("The parent's way."));
-    record(&store, &tenant, &body(Dialect::Messages, &turns)).await;
+    record(&store, &tenant, &body(ApiFormat::Messages, &turns)).await;
     *turns.last_mut().unwrap() = reply("The fork's way.");
-    let fork = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
+    let fork = record(&store, &tenant, &body(ApiFormat::Messages, &turns)).await.session;
     assert_eq!(fork.parent, Some(parent.id));
-    store.delete(&tenant, parent.id).await.unwrap();
-    let mut unread = handles_in(&store.body(&tenant, &fork, At::Now).await.unwrap());
+    store.delete_session(&tenant, parent.id).await.unwrap();
+    let mut unread = handles_in(&store.body_at(&tenant, &fork, HistoryPoint::Now).await.unwrap());
     let mut read = BTreeSet::new();
-    while let Some(handle) = unread.pop() {
-        if read.insert(handle.clone()) {
-            let found = store.recall(&tenant, Some(&fork), &handle).await;
-            unread
-                .extend(handles_in(found.unwrap_or_else(|error| panic!("{handle}: {error}")).text.as_str()));
+    while let Some(recall_id) = unread.pop() {
+        if read.insert(recall_id.clone()) {
+            let found = store.recall(&tenant, Some(&fork), &recall_id).await;
+            unread.extend(handles_in(found.unwrap_or_else(|error| panic!("{recall_id}: {error}")).text.as_str()));
         }
     }
     assert!(read.len() > 14 * 8, "{} were led to", read.len());
-    store.delete(&tenant, fork.id).await.unwrap();
+    store.delete_session(&tenant, fork.id).await.unwrap();
     assert_eq!(ground.rows().await, empty);
 }

@@ -1,7 +1,7 @@
 //! What a search finds, and that nothing in a query is an instruction to a database.
 
-use longhaul_engine::Dialect;
-use longhaul_server::store::{Hit, Scope};
+use longhaul_engine::ApiFormat;
+use longhaul_server::store::{SearchHit, SearchScope};
 
 use super::ground::Ground;
 use super::speech::{DIALECTS, Turn, bash, body, compact, long_session, record, reply, user};
@@ -39,20 +39,20 @@ fn talk() -> Vec<Turn> {
     turns
 }
 
-fn first(hits: &[Hit]) -> &str {
+fn first(hits: &[SearchHit]) -> &str {
     hits.first().map_or("nothing", |hit| hit.excerpt.as_str())
 }
 
 async fn words_identifiers_paths_codes_and_cjk_are_found(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    for dialect in DIALECTS {
-        let session = record(&store, &tenant, &body(dialect, &talk())).await.session;
+    for api_format in DIALECTS {
+        let session = record(&store, &tenant, &body(api_format, &talk())).await.session;
         for (said, query) in SAID {
-            let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
-            assert!(first(&hits).contains(said), "{dialect:?} {query}: {}", first(&hits));
-            let found = store.recall(&tenant, Some(&session), &hits[0].handle).await.unwrap();
+            let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+            assert!(first(&hits).contains(said), "{api_format:?} {query}: {}", first(&hits));
+            let found = store.recall(&tenant, Some(&session), &hits[0].recall_id).await.unwrap();
             assert!(found.text.as_str().contains(said));
-            assert_eq!((hits[0].what.as_str(), hits[0].tool.as_deref()), ("result", Some("bash")));
+            assert_eq!((hits[0].kind.as_str(), hits[0].tool.as_deref()), ("result", Some("bash")));
         }
         // Parts of them, and words in other cases.
         for (query, said) in [
@@ -61,28 +61,26 @@ async fn words_identifiers_paths_codes_and_cjk_are_found(ground: Ground) {
             ("PLANNER.RS", "planner.rs"),
             ("检查错误", "请检查错误"),
         ] {
-            let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
-            assert!(first(&hits).contains(said), "{dialect:?} {query}: {}", first(&hits));
+            let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+            assert!(first(&hits).contains(said), "{api_format:?} {query}: {}", first(&hits));
         }
     }
 }
 
 async fn a_value_inside_a_longer_word_is_found(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    let session = record(&store, &tenant, &body(Dialect::Chat, &talk())).await.session;
-    for (query, said) in
-        [("7d6c5b4a", "9f8e7d6c5b4a"), ("eadbee", "deadbeef"), ("eConfigF", "readConfigFile")]
-    {
-        let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
+    let session = record(&store, &tenant, &body(ApiFormat::Chat, &talk())).await.session;
+    for (query, said) in [("7d6c5b4a", "9f8e7d6c5b4a"), ("eadbee", "deadbeef"), ("eConfigF", "readConfigFile")] {
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
         assert!(first(&hits).contains(said), "{query}: {}", first(&hits));
     }
-    let none = store.search(&tenant, &session, Scope::Session, "zzzunseen", 5).await.unwrap();
+    let none = store.search(&tenant, &session, SearchScope::Session, "zzzunseen", 5).await.unwrap();
     assert!(none.is_empty(), "{none:?}");
 }
 
 async fn nothing_in_a_query_is_special(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    let session = record(&store, &tenant, &body(Dialect::Chat, &talk())).await.session;
+    let session = record(&store, &tenant, &body(ApiFormat::Chat, &talk())).await.session;
     let rows = ground.rows().await;
     let hostile = [
         "",
@@ -120,15 +118,15 @@ async fn nothing_in_a_query_is_special(ground: Ground) {
         "\u{feff}\u{202e}",
     ];
     for query in hostile {
-        let hits = store.search(&tenant, &session, Scope::Session, query, 5).await;
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await;
         hits.unwrap_or_else(|error| panic!("{query:?}: {error}"));
     }
-    store.search(&tenant, &session, Scope::Session, &"word ' \" * ".repeat(20_000), 5).await.unwrap();
+    store.search(&tenant, &session, SearchScope::Session, &"word ' \" * ".repeat(20_000), 5).await.unwrap();
     assert_eq!(ground.rows().await, rows);
     // A star matches nothing more, and an operator is a word like any other.
-    let starred = store.search(&tenant, &session, Scope::Session, "pars*", 5).await.unwrap();
+    let starred = store.search(&tenant, &session, SearchScope::Session, "pars*", 5).await.unwrap();
     assert!(starred.iter().all(|hit| !hit.excerpt.as_str().contains("parse_http_body")), "{starred:?}");
-    let hits = store.search(&tenant, &session, Scope::Session, "parse_http_body NOT body", 5).await.unwrap();
+    let hits = store.search(&tenant, &session, SearchScope::Session, "parse_http_body NOT body", 5).await.unwrap();
     assert!(first(&hits).contains("parse_http_body"));
 }
 
@@ -136,25 +134,24 @@ async fn a_family_is_searched_as_a_whole_and_a_session_by_itself(ground: Ground)
     let (store, tenant) = ground.opened().await;
     let mut turns = talk();
     turns.push(reply("The parent alone says heliotrope."));
-    let parent = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
+    let parent = record(&store, &tenant, &body(ApiFormat::Messages, &turns)).await.session;
     *turns.last_mut().unwrap() = reply("The fork alone says marigold.");
-    let fork = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
-    record(&store, &tenant, &body(Dialect::Messages, &[user("A stranger says heliotrope and marigold.")]))
-        .await;
+    let fork = record(&store, &tenant, &body(ApiFormat::Messages, &turns)).await.session;
+    record(&store, &tenant, &body(ApiFormat::Messages, &[user("A stranger says heliotrope and marigold.")])).await;
     let search = async |session, scope, query| {
-        let hits: Vec<Hit> = store.search(&tenant, session, scope, query, 5).await.unwrap();
-        hits.into_iter().map(|hit| hit.session).collect::<Vec<_>>()
+        let hits: Vec<SearchHit> = store.search(&tenant, session, scope, query, 5).await.unwrap();
+        hits.into_iter().map(|hit| hit.session_name).collect::<Vec<_>>()
     };
-    assert_eq!(search(&parent, Scope::Session, "heliotrope").await, [parent.name.clone()]);
-    assert_eq!(search(&fork, Scope::Session, "marigold").await, [fork.name.clone()]);
-    assert!(search(&fork, Scope::Session, "heliotrope").await.is_empty());
-    assert!(search(&parent, Scope::Session, "marigold").await.is_empty());
+    assert_eq!(search(&parent, SearchScope::Session, "heliotrope").await, [parent.name.clone()]);
+    assert_eq!(search(&fork, SearchScope::Session, "marigold").await, [fork.name.clone()]);
+    assert!(search(&fork, SearchScope::Session, "heliotrope").await.is_empty());
+    assert!(search(&parent, SearchScope::Session, "marigold").await.is_empty());
     for session in [&parent, &fork] {
-        assert_eq!(search(session, Scope::Family, "heliotrope").await, [parent.name.clone()]);
-        assert_eq!(search(session, Scope::Family, "marigold").await, [fork.name.clone()]);
+        assert_eq!(search(session, SearchScope::Family, "heliotrope").await, [parent.name.clone()]);
+        assert_eq!(search(session, SearchScope::Family, "marigold").await, [fork.name.clone()]);
         // What both share is found once.
-        assert_eq!(search(session, Scope::Family, "E0382").await, [parent.name.clone()]);
-        assert_eq!(search(session, Scope::Session, "E0382").await, [parent.name.clone()]);
+        assert_eq!(search(session, SearchScope::Family, "E0382").await, [parent.name.clone()]);
+        assert_eq!(search(session, SearchScope::Session, "E0382").await, [parent.name.clone()]);
     }
 }
 
@@ -164,10 +161,9 @@ async fn what_the_view_lacks_comes_before_what_it_shows(ground: Ground) {
     turns.insert(2, bash("grep", &format!("{}zinnia stands in bed 4711\n", "line of noise\n".repeat(60))));
     turns.push(reply("There is a zinnia somewhere."));
     turns.push(user("Where is it?"));
-    let (session, outcome) = compact(&store, &tenant, &body(Dialect::Chat, &turns), 2_000).await;
+    let (session, outcome) = compact(&store, &tenant, &body(ApiFormat::Chat, &turns), 2_000).await;
     assert!(outcome.body.contains("There is a zinnia somewhere."), "the newest stays");
-    let hits =
-        store.search(&tenant, &session, Scope::Session, "where does the zinnia stand", 50).await.unwrap();
-    assert!(!hits[0].shown && first(&hits).contains("bed 4711"), "{hits:?}");
-    assert!(hits.iter().any(|hit| hit.shown));
+    let hits = store.search(&tenant, &session, SearchScope::Session, "where does the zinnia stand", 50).await.unwrap();
+    assert!(!hits[0].is_visible && first(&hits).contains("bed 4711"), "{hits:?}");
+    assert!(hits.iter().any(|hit| hit.is_visible));
 }

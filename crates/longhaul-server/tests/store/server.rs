@@ -47,8 +47,7 @@ impl Server {
             let server = Self { folder: folder.clone(), port };
             let data = folder.path().join("data");
             if !data.exists() {
-                let made =
-                    server.run("initdb", &["--no-sync", "-A", "trust", "-U", "tests", "-E", "UTF8", "-D"]);
+                let made = server.run("initdb", &["--no-sync", "-A", "trust", "-U", "tests", "-E", "UTF8", "-D"]);
                 assert!(made, "initdb failed in {}", data.display());
             }
             let socket = folder.path().display();

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use longhaul_engine::plan::Plan;
-use longhaul_server::store::{Committed, Place, Result, Store, Sync, Tenant};
+use longhaul_server::store::{CommitOutcome, Durability, Result, Store, StoreLocation, Tenant};
 
 use super::ground::wait_for;
 use super::speech::{NOON, Turn, bash, body, keep, planned, recorded, reply, said, steps, user};
@@ -38,10 +38,10 @@ pub(crate) fn start(task: &str, file: &Path) -> Child {
 /// Does what the environment asks for.
 pub(crate) fn work() {
     let task = std::env::var(TASK).unwrap();
-    let place: Place = std::env::var(STORE).unwrap().parse().unwrap();
+    let place: StoreLocation = std::env::var(STORE).unwrap().parse().unwrap();
     wait_for(async {
         match task.as_str() {
-            "open" => drop(Store::open(&place, Sync::Normal).await),
+            "open" => drop(Store::open(&place, Durability::Normal).await),
             "turns" => turns(&place).await,
             "try" => attempt(&place).await,
             other => panic!("no worker does {other}"),
@@ -68,19 +68,19 @@ pub(crate) fn session(number: usize, turns: usize) -> Vec<Turn> {
 
 /// Appends and compacts until it is killed, and says what is in the store once it is: `record NUMBER MESSAGES` and
 /// `keep NUMBER EPOCH`.
-async fn turns(place: &Place) {
-    let sync = if matches!(place, Place::Postgres(_)) { Sync::Full } else { Sync::Normal };
+async fn turns(place: &StoreLocation) {
+    let sync = if matches!(place, StoreLocation::Postgres(_)) { Durability::Full } else { Durability::Normal };
     let store = Store::open(place, sync).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
     let first: usize = std::env::var("LONGHAUL_STORE_FIRST").unwrap().parse().unwrap();
     for number in first.. {
         for count in 1..=TURNS {
-            let sent = body(Dialect::Messages, &session(number, count));
+            let sent = body(ApiFormat::Messages, &session(number, count));
             let recorded = recorded(&store, &tenant, &sent, NOON).await.unwrap();
-            say(&format!("record {number} {}", recorded.session.length));
+            say(&format!("record {number} {}", recorded.session.path_length));
             if count % 4 == 0
                 && let Plan::Ready(outcome) = planned(&recorded, &sent, 400)
-                && let Committed::Done { number: epoch, .. } =
+                && let CommitOutcome::Done { number: epoch, .. } =
                     keep(&store, &tenant, &recorded, &sent, &outcome).await.unwrap()
             {
                 say(&format!("keep {number} {epoch}"));
@@ -91,7 +91,7 @@ async fn turns(place: &Place) {
 
 /// Writes ever more to a store until something fails, then goes on with a good one: `ok N` for each turn that was kept, the
 /// variant and the words of the first failure, and `alive` if the process can still work.
-async fn attempt(place: &Place) {
+async fn attempt(place: &StoreLocation) {
     let most: usize = std::env::var("LONGHAUL_STORE_TURNS").unwrap().parse().unwrap();
     if let Err(error) = write(place, most).await {
         let variant = format!("{error:?}");
@@ -101,19 +101,19 @@ async fn attempt(place: &Place) {
             error.message().replace('\n', "\\n")
         ));
     }
-    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
-    let tenant = store.tenant("local").await.unwrap();
-    let sent = body(Dialect::Chat, &[user("Still here.")]);
+    let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
+    let sent = body(ApiFormat::Chat, &[user("Still here.")]);
     let recorded = recorded(&store, &tenant, &sent, NOON).await.unwrap();
-    assert_eq!(recorded.new, said(&sent));
+    assert_eq!(recorded.new_messages, said(&sent));
     say("alive");
 }
 
-async fn write(place: &Place, most: usize) -> Result<()> {
-    let store = Store::open(place, Sync::Normal).await?;
-    let tenant: Tenant = store.tenant("local").await?;
+async fn write(place: &StoreLocation, most: usize) -> Result<()> {
+    let store = Store::open(place, Durability::Normal).await?;
+    let tenant: Tenant = store.get_or_create_tenant("local").await?;
     for count in 1..=most {
-        recorded(&store, &tenant, &body(Dialect::Chat, &attempted(count)), NOON).await?;
+        recorded(&store, &tenant, &body(ApiFormat::Chat, &attempted(count)), NOON).await?;
         say(&format!("ok {count}"));
     }
     Ok(())

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use longhaul_engine::Dialect;
-use longhaul_server::store::{At, Place, Store, StoreError, Sync};
+use longhaul_engine::ApiFormat;
+use longhaul_server::store::{Durability, HistoryPoint, Store, StoreError, StoreLocation};
 
 use super::ground::{Ground, ask};
 use super::speech::{NOON, body, record, recorded, user};
@@ -74,26 +74,25 @@ fn attempt(file: &Path, turns: usize) -> Command {
 
 /// In a good world the file is whole, and holds what was acknowledged and nothing else.
 async fn judge(file: &Path, kept: usize) {
-    let store = Store::open(&Place::File(file.to_owned()), Sync::Normal).await.unwrap();
-    let faults = store.faults().await.unwrap();
+    let store = Store::open(&StoreLocation::File(file.to_owned()), Durability::Normal).await.unwrap();
+    let faults = store.check_integrity().await.unwrap();
     assert!(faults.is_empty(), "{faults:?}");
-    let tenant = store.tenant("local").await.unwrap();
+    let tenant = store.get_or_create_tenant("local").await.unwrap();
     let sessions = store.sessions(&tenant, 9).await.unwrap();
     assert_eq!(sessions.len(), usize::from(kept > 0));
     if let [session] = &sessions[..] {
-        let sent = body(Dialect::Chat, &attempted(kept));
-        assert_eq!(store.body(&tenant, session, At::Original).await.unwrap(), sent);
+        let sent = body(ApiFormat::Chat, &attempted(kept));
+        assert_eq!(store.body_at(&tenant, session, HistoryPoint::Original).await.unwrap(), sent);
     }
-    let sent = body(Dialect::Chat, &attempted(kept + 1));
-    assert!(recorded(&store, &tenant, &sent, NOON).await.unwrap().new > 0, "and it goes on");
+    let sent = body(ApiFormat::Chat, &attempted(kept + 1));
+    assert!(recorded(&store, &tenant, &sent, NOON).await.unwrap().new_messages > 0, "and it goes on");
 }
 
 /// This world with a shim between the program and the file system.
 fn shimmed(ground: &Ground, fail: &str, turns: usize) -> Command {
     let library = ground.folder.path().join("shim.so");
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/store/shim.c");
-    let made =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
     assert!(made.is_ok_and(|made| made.success()), "the shim could not be compiled");
     let mut command = attempt(ground.file(), turns);
     command.env("LD_PRELOAD", library).env("LONGHAUL_FAIL", fail);
@@ -176,12 +175,12 @@ async fn a_file_system_without_locks_is_told(ground: Ground) {
 
 async fn a_locked_database_is_told_after_a_while(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    let sent = body(Dialect::Chat, &attempted(1));
+    let sent = body(ApiFormat::Chat, &attempted(1));
     record(&store, &tenant, &sent).await;
     let other = rusqlite::Connection::open(ground.file()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let began = Instant::now();
-    let longer = body(Dialect::Chat, &attempted(2));
+    let longer = body(ApiFormat::Chat, &attempted(2));
     let error = recorded(&store, &tenant, &longer, NOON).await.unwrap_err();
     let waited = began.elapsed();
     assert!(matches!(error, StoreError::Busy(_)) && !error.message().contains('\n'), "{error}");
@@ -189,8 +188,8 @@ async fn a_locked_database_is_told_after_a_while(ground: Ground) {
     // Who only reads is not kept waiting.
     assert_eq!(store.sessions(&tenant, 9).await.unwrap().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
-    assert!(recorded(&store, &tenant, &longer, NOON).await.unwrap().new > 0);
-    assert!(store.faults().await.unwrap().is_empty());
+    assert!(recorded(&store, &tenant, &longer, NOON).await.unwrap().new_messages > 0);
+    assert!(store.check_integrity().await.unwrap().is_empty());
 }
 
 async fn a_damaged_file_is_told_as_damaged(ground: Ground) {
@@ -203,7 +202,7 @@ async fn a_damaged_file_is_told_as_damaged(ground: Ground) {
         damaged[middle..middle + 3_000].fill(0xa5);
         std::fs::write(ground.file(), &damaged).unwrap();
         let _ = std::fs::remove_file(ground.folder.path().join("store.db-wal"));
-        let store = match Store::open(&ground.place, Sync::Normal).await {
+        let store = match Store::open(&ground.place, Durability::Normal).await {
             Ok(store) => store,
             // The list of tables may take more than the first page, and a store without it does not open.
             Err(error) => {
@@ -212,16 +211,16 @@ async fn a_damaged_file_is_told_as_damaged(ground: Ground) {
             }
         };
         opened += 1;
-        let tenant = store.tenant("local").await.unwrap();
-        let faults = store.faults().await;
+        let tenant = store.get_or_create_tenant("local").await.unwrap();
+        let faults = store.check_integrity().await;
         let read = async {
-            let session = store.session(&tenant, "latest").await?;
-            store.body(&tenant, &session, At::Original).await
+            let session = store.session_by_name(&tenant, "latest").await?;
+            store.body_at(&tenant, &session, HistoryPoint::Original).await
         };
         let told = match read.await {
             // What is given in spite of it is what was written.
             Ok(given) => {
-                let same = given == body(Dialect::Chat, &attempted(kept));
+                let same = given == body(ApiFormat::Chat, &attempted(kept));
                 assert!(same, "page at {middle}: another body was given");
                 false
             }
@@ -256,13 +255,13 @@ async fn a_folder_in_the_place_of_a_file_is_told(ground: Ground) {
 
 /// What opening a URL fails with.
 async fn refused(url: &str) -> StoreError {
-    let error = Store::open(&url.parse().unwrap(), Sync::Normal).await.err().expect("nothing failed");
+    let error = Store::open(&url.parse().unwrap(), Durability::Normal).await.err().expect("nothing failed");
     assert!(!error.message().contains('\n') && !error.message().contains("hunter2"), "{error}");
     error
 }
 
 async fn a_wrong_address_is_told_without_its_password(ground: Ground) {
-    let Place::Postgres(url) = &ground.place else { panic!("no server") };
+    let StoreLocation::Postgres(url) = &ground.place else { panic!("no server") };
     let with_password = url.replace("tests@", "tests:hunter2@");
     let no_database = format!("{with_password}_none_such");
     let no_port = "postgres://tests:hunter2@127.0.0.1:1/x".to_owned();
@@ -273,7 +272,7 @@ async fn a_wrong_address_is_told_without_its_password(ground: Ground) {
     }
     for wrong in ["postgres://tests:hunter2@127.0.0.1:port/x", "postgres://t:hunter2@h/x?nonsense=1"] {
         let error = refused(wrong).await;
-        assert!(matches!(error, StoreError::Wrong(_)), "{error:?}");
+        assert!(matches!(error, StoreError::InvalidInput(_)), "{error:?}");
     }
     let refused_role = refused(&url.replace("tests@", "nobody_known:hunter2@")).await;
     assert!(matches!(refused_role, StoreError::Forbidden(_)), "{refused_role:?}");
@@ -281,22 +280,22 @@ async fn a_wrong_address_is_told_without_its_password(ground: Ground) {
 
 async fn a_server_that_refuses_is_told_as_forbidden(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    record(&store, &tenant, &body(Dialect::Chat, &[user("Hello.")])).await;
-    let Place::Postgres(url) = &ground.place else { panic!("no server") };
+    record(&store, &tenant, &body(ApiFormat::Chat, &[user("Hello.")])).await;
+    let StoreLocation::Postgres(url) = &ground.place else { panic!("no server") };
     ask(url, "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$").await;
     ask(url, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader").await;
     let reader = url.replace("tests@", "reader@");
-    match Store::open(&reader.parse().unwrap(), Sync::Normal).await {
+    match Store::open(&reader.parse().unwrap(), Durability::Normal).await {
         Ok(store) => {
-            let error = store.tenant("new").await.unwrap_err();
+            let error = store.get_or_create_tenant("new").await.unwrap_err();
             assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}");
         }
         Err(error) => assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}"),
     }
     let read_only = format!("{url}?options=-c%20default_transaction_read_only%3Don");
-    match Store::open(&read_only.parse().unwrap(), Sync::Normal).await {
+    match Store::open(&read_only.parse().unwrap(), Durability::Normal).await {
         Ok(store) => {
-            let error = store.tenant("new").await.unwrap_err();
+            let error = store.get_or_create_tenant("new").await.unwrap_err();
             assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}");
         }
         Err(error) => assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}"),
@@ -305,10 +304,14 @@ async fn a_server_that_refuses_is_told_as_forbidden(ground: Ground) {
 }
 
 async fn a_server_with_no_connection_left_is_told(ground: Ground) {
-    let Place::Postgres(url) = &ground.place else { panic!("no server") };
+    let StoreLocation::Postgres(url) = &ground.place else { panic!("no server") };
     drop(ground.opened().await);
     let name = url.rsplit('/').next().unwrap();
-    ask(url, "DO $$ BEGIN CREATE ROLE limited LOGIN CONNECTION LIMIT 0; EXCEPTION WHEN duplicate_object THEN NULL; END $$").await;
+    ask(
+        url,
+        "DO $$ BEGIN CREATE ROLE limited LOGIN CONNECTION LIMIT 0; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+    )
+    .await;
     ask(url, &format!("GRANT ALL ON DATABASE {name} TO limited")).await;
     let error = refused(&url.replace("tests@", "limited:hunter2@")).await;
     assert!(matches!(error, StoreError::Busy(_)), "{error:?}");

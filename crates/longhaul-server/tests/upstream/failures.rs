@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 use longhaul_server::upstream::{
-    Asked, Models as _, Patience, Question, Reaction, Stage, Streaming, Trouble,
+    ModelClient as _, RecommendedAction, Streaming, SummaryRequest, SummaryRequestBody, TimeoutStage, Timeouts,
+    UpstreamError,
 };
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -14,8 +15,8 @@ use super::scripted::{Act, Server, Speech, TOO_LONG};
 use super::{client, client_that_connects_in, once, outcome, question, upstream, ways};
 
 /// The trouble by the name of its variant.
-fn name(trouble: &Trouble) -> String {
-    let shown = format!("{trouble:?}");
+fn name(error: &UpstreamError) -> String {
+    let shown = format!("{error:?}");
     shown.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
 }
 
@@ -24,9 +25,9 @@ async fn each_provider_words_too_long_in_its_own_way() {
     for way in ways() {
         for row in TOO_LONG {
             let trouble = outcome(Act::answers(row.status, row.body), way, once()).await.unwrap_err();
-            let wanted = Trouble::TooLong { maximum: row.maximum.map(Tokens), sent: row.sent.map(Tokens) };
+            let wanted = UpstreamError::TooLong { maximum: row.maximum.map(Tokens), sent: row.sent.map(Tokens) };
             assert_eq!(trouble, wanted, "{} {way:?}", row.by);
-            assert_eq!(trouble.reaction(), Reaction::Compress);
+            assert_eq!(trouble.recommended_action(), RecommendedAction::Compress);
         }
     }
 }
@@ -65,7 +66,7 @@ async fn every_status_has_its_reaction() {
 #[tokio::test]
 async fn what_breaks_off_is_never_an_answer() {
     for way in ways() {
-        let whole = if way.1 == Streaming::Whole {
+        let whole = if way.1 == Streaming::Off {
             Speech::new("hello").whole(way.0)
         } else {
             Speech::new("hello").events(way.0)
@@ -78,7 +79,7 @@ async fn what_breaks_off_is_never_an_answer() {
             ("nothing, as if it were all", Act::answers(200, "")),
         ];
         for (what, act) in cases {
-            assert_eq!(outcome(act, way, once()).await, Err(Trouble::CutShort), "{what} {way:?}");
+            assert_eq!(outcome(act, way, once()).await, Err(UpstreamError::CutShort), "{what} {way:?}");
         }
     }
 }
@@ -87,16 +88,16 @@ async fn what_breaks_off_is_never_an_answer() {
 async fn what_is_no_answer_is_said_to_be_none() {
     for way in ways() {
         let cases = [
-            (Act::answers(200, [0x1f, 0x8b, 0x08, 0xff, 0xfe, 0x00]), "what came is no answer: "),
-            (Act::answers(200, "<html>Log in</html>"), "what came is no answer: <html>Log in</html>"),
-            (Act::answers(200, "{\"broken\": nul}"), "what came is no answer: {\"broken\": nul}"),
-            (Act::answers(200, "[1, 2]"), "what came is no answer: [1,2]"),
-            (Act::answers(200, "data: {oops\n\n"), "what came is no answer: {oops"),
+            (Act::answers(200, [0x1f, 0x8b, 0x08, 0xff, 0xfe, 0x00]), "the response is not a valid reply: "),
+            (Act::answers(200, "<html>Log in</html>"), "the response is not a valid reply: <html>Log in</html>"),
+            (Act::answers(200, "{\"broken\": nul}"), "the response is not a valid reply: {\"broken\": nul}"),
+            (Act::answers(200, "[1, 2]"), "the response is not a valid reply: [1,2]"),
+            (Act::answers(200, "data: {oops\n\n"), "the response is not a valid reply: {oops"),
         ];
         for (act, said) in cases {
             let trouble = outcome(act, way, once()).await.unwrap_err();
             assert!(trouble.to_string().starts_with(said), "{way:?}: {trouble}");
-            assert_eq!(trouble.reaction(), Reaction::AnotherModel);
+            assert_eq!(trouble.recommended_action(), RecommendedAction::AnotherModel);
         }
     }
 }
@@ -119,29 +120,25 @@ async fn an_error_in_the_place_of_an_answer_is_one() {
         }
     }
     let failed = r#"{"type":"response.failed","response":{"status":"failed","output":[],"error":{"code":"rate_limit_exceeded","message":"Please try again in 3s."}}}"#;
-    let way = (Dialect::Responses, Streaming::Events);
+    let way = (ApiFormat::Responses, Streaming::On);
     let trouble = outcome(Act::answers(200, format!("data: {failed}\n\n")), way, once()).await;
-    assert_eq!(trouble, Err(Trouble::RateLimited { delay: Some(Duration::from_secs(3)) }));
+    assert_eq!(trouble, Err(UpstreamError::RateLimited { delay: Some(Duration::from_secs(3)) }));
 }
 
 #[tokio::test]
 async fn each_stage_has_its_own_time() {
     let (short, long) = (Duration::from_millis(80), Duration::from_secs(20));
     for way in ways() {
-        let late =
-            outcome(Act::says("hello").after(long), way, Patience { first_byte: short, ..once() }).await;
-        assert_eq!(late, Err(Trouble::TimedOut(Stage::FirstByte)), "{way:?}");
+        let late = outcome(Act::says("hello").after(long), way, Timeouts { first_byte: short, ..once() }).await;
+        assert_eq!(late, Err(UpstreamError::TimedOut(TimeoutStage::FirstByte)), "{way:?}");
         let slow = Act::says("hello").paced(40, long);
-        let idle = outcome(slow.clone(), way, Patience { idle: short, ..once() }).await;
-        assert_eq!(idle, Err(Trouble::TimedOut(Stage::Idle)), "{way:?}");
-        let whole = outcome(slow, way, Patience { whole: short, ..once() }).await;
-        assert_eq!(whole, Err(Trouble::TimedOut(Stage::Whole)), "{way:?}");
+        let idle = outcome(slow.clone(), way, Timeouts { idle: short, ..once() }).await;
+        assert_eq!(idle, Err(UpstreamError::TimedOut(TimeoutStage::Idle)), "{way:?}");
+        let whole = outcome(slow, way, Timeouts { total: short, ..once() }).await;
+        assert_eq!(whole, Err(UpstreamError::TimedOut(TimeoutStage::Total)), "{way:?}");
         // Slow, but never silent for too long.
         let steady = Act::says("hello").paced(100, Duration::from_millis(5));
-        assert_eq!(
-            outcome(steady, way, Patience { idle: 10 * short, ..once() }).await.unwrap().text,
-            "hello"
-        );
+        assert_eq!(outcome(steady, way, Timeouts { idle: 10 * short, ..once() }).await.unwrap().text, "hello");
     }
 }
 
@@ -150,11 +147,11 @@ async fn nobody_there_is_said_with_the_reason() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    for (dialect, streaming) in ways() {
-        let trouble = client().answer(question(&base_url, dialect, streaming, once())).await.unwrap_err();
+    for (api_format, streaming) in ways() {
+        let trouble = client().ask(question(&base_url, api_format, streaming, once())).await.unwrap_err();
         let shown = trouble.to_string();
         assert!(shown.starts_with("the provider cannot be reached: Connection refused"), "{shown}");
-        assert_eq!(trouble.reaction(), Reaction::AnotherModel);
+        assert_eq!(trouble.recommended_action(), RecommendedAction::AnotherModel);
     }
 }
 
@@ -171,19 +168,22 @@ async fn a_connection_has_its_time_too() {
         waiting.push(connection);
     }
     let client = client_that_connects_in(Duration::from_millis(50));
-    let asked = question(&format!("http://{address}/v1"), Dialect::Chat, Streaming::Whole, once());
-    assert_eq!(client.answer(asked).await, Err(Trouble::TimedOut(Stage::Connect)));
+    let asked = question(&format!("http://{address}/v1"), ApiFormat::Chat, Streaming::Off, once());
+    assert_eq!(client.ask(asked).await, Err(UpstreamError::TimedOut(TimeoutStage::Connect)));
 }
 
 #[tokio::test]
 async fn what_speaks_no_tls_is_not_reached_by_it() {
     let server = Server::start([]).await;
     let base_url = server.base_url().replace("http://", "https://");
-    let asked = question(&base_url, Dialect::Chat, Streaming::Whole, once());
+    let asked = question(&base_url, ApiFormat::Chat, Streaming::Off, once());
     // The server waits for the end of a head that does not come.
-    let impatient = Patience { first_byte: Duration::from_millis(300), ..asked.patience };
-    let trouble = client().answer(Question { patience: impatient, ..asked }).await.unwrap_err();
-    assert!(matches!(trouble, Trouble::TimedOut(Stage::FirstByte) | Trouble::Unreachable(_)), "{trouble:?}");
+    let impatient = Timeouts { first_byte: Duration::from_millis(300), ..asked.timeouts };
+    let error = client().ask(SummaryRequest { timeouts: impatient, ..asked }).await.unwrap_err();
+    assert!(
+        matches!(error, UpstreamError::TimedOut(TimeoutStage::FirstByte) | UpstreamError::Unreachable(_)),
+        "{error:?}"
+    );
     assert!(server.asked().is_empty(), "nothing goes out in the clear");
 }
 
@@ -191,9 +191,9 @@ async fn what_speaks_no_tls_is_not_reached_by_it() {
 async fn a_dialect_that_the_provider_does_not_take_is_not_sent() {
     let server = Server::start([]).await;
     let upstream = Arc::new(upstream("anthropic", &server.base_url()));
-    let asked = Asked::Body { dialect: Dialect::Chat, body: "{}".into() };
-    let question = Question { upstream, asked, patience: once() };
-    let trouble = client().answer(question).await.unwrap_err();
-    assert_eq!(trouble.to_string(), "the provider refuses: provider `anthropic` takes no chat requests");
+    let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: "{}".into() };
+    let question = SummaryRequest { upstream, body: asked, timeouts: once() };
+    let error = client().ask(question).await.unwrap_err();
+    assert_eq!(error.to_string(), "the provider denied access: provider `anthropic` does not accept chat requests");
     assert!(server.asked().is_empty());
 }

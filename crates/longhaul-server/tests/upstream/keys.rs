@@ -1,7 +1,7 @@
 //! A key is shown to nobody but the upstream that it is for.
 
-use longhaul_engine::Dialect;
-use longhaul_server::upstream::{Models as _, Streaming};
+use longhaul_engine::ApiFormat;
+use longhaul_server::upstream::{ModelClient as _, Streaming};
 
 use super::scripted::{Act, Server};
 use super::{KEY, client, once, outcome, question, ways};
@@ -12,9 +12,9 @@ async fn no_redirect_carries_a_key_elsewhere() {
         let elsewhere = Server::start([Act::says("stolen")]).await;
         let target = format!("{}/chat/completions", elsewhere.base_url());
         let server = Server::start([Act::answers(status, "").header("location", target.clone())]).await;
-        let asked = question(&server.base_url(), Dialect::Chat, Streaming::Whole, once());
-        let trouble = client().answer(asked).await.unwrap_err();
-        let said = "the provider sends us elsewhere, where no key is sent; set base_url: ";
+        let asked = question(&server.base_url(), ApiFormat::Chat, Streaming::Off, once());
+        let trouble = client().ask(asked).await.unwrap_err();
+        let said = "the provider redirects to another address, and the key is not sent there; set base_url: ";
         assert_eq!(trouble.to_string(), format!("{said}{target}"));
         assert!(server.asked()[0].header("authorization").is_some_and(|value| value.contains(KEY)));
         assert!(elsewhere.asked().is_empty(), "{status}");
@@ -52,7 +52,7 @@ async fn other_secrets_and_long_texts_are_kept_out_of_errors() {
 
 #[test]
 fn what_holds_it_can_be_printed() {
-    let question = question("http://127.0.0.1:1", Dialect::Chat, Streaming::Whole, once());
+    let question = question("http://127.0.0.1:1", ApiFormat::Chat, Streaming::Off, once());
     let shown = format!("{question:?} {:?} {:?}", client(), question.upstream);
     assert!(!shown.contains(KEY), "{shown}");
 }

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::redact::Redacted;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 use longhaul_server::upstream::{
-    Asked, Client, Key, Models as _, Network, Patience, Provider, Proxies, Question, Reply, Retries, Small,
-    Streaming, Trouble, Upstream, ask,
+    ApiKey, Client, ClientOptions, ModelClient as _, ModelReply, PromptRequest, Provider, ProxyMode, RetryPolicy,
+    Streaming, SummaryRequest, SummaryRequestBody, Timeouts, Upstream, UpstreamError, prompt_request_body,
 };
 use scripted::{Act, Server};
 
@@ -29,48 +29,49 @@ fn client() -> Client {
 }
 
 fn client_that_connects_in(connect: Duration) -> Client {
-    Client::new(Network { proxies: Proxies::None, connect, dice: Arc::new(|| 0) }).unwrap()
+    Client::new(ClientOptions { proxies: ProxyMode::Direct, connect_timeout: connect, random_bits: Arc::new(|| 0) })
+        .unwrap()
 }
 
 fn upstream(provider: &str, base_url: &str) -> Upstream {
-    Upstream::new(Provider::named(provider).unwrap(), Some(base_url), Key::new(KEY)).unwrap()
+    Upstream::new(Provider::named(provider).unwrap(), Some(base_url), ApiKey::new(KEY)).unwrap()
 }
 
-fn small(streaming: Streaming) -> Small {
-    Small {
+fn small(streaming: Streaming) -> PromptRequest {
+    PromptRequest {
         model: "scripted".into(),
-        system: Redacted::own("be brief"),
-        user: Redacted::own("what is new?"),
+        system: Redacted::literal("be brief"),
+        user: Redacted::literal("what is new?"),
         max_tokens: Tokens(100),
         streaming,
     }
 }
 
 /// One try, and time enough.
-fn once() -> Patience {
-    Patience { retries: Retries::NONE, ..Patience::of(Duration::from_secs(20)) }
+fn once() -> Timeouts {
+    Timeouts { retry_policy: RetryPolicy::NONE, ..Timeouts::with_total(Duration::from_secs(20)) }
 }
 
 /// A question in a dialect, to a host that takes all of them.
-fn question(base_url: &str, dialect: Dialect, streaming: Streaming, patience: Patience) -> Question {
+fn question(base_url: &str, api_format: ApiFormat, streaming: Streaming, timeouts: Timeouts) -> SummaryRequest {
     let upstream = Arc::new(upstream("compatible", base_url));
-    let body = ask(upstream.provider(), dialect, &small(streaming));
-    Question { upstream, asked: Asked::Body { dialect, body }, patience }
+    let body = prompt_request_body(upstream.provider(), api_format, &small(streaming));
+    SummaryRequest { upstream, body: SummaryRequestBody::Raw { api_format, body }, timeouts }
 }
 
 /// Every dialect, whole and as events.
-fn ways() -> impl Iterator<Item = (Dialect, Streaming)> {
-    Dialect::ALL.into_iter().flat_map(|dialect| [(dialect, Streaming::Whole), (dialect, Streaming::Events)])
+fn ways() -> impl Iterator<Item = (ApiFormat, Streaming)> {
+    ApiFormat::ALL.into_iter().flat_map(|api_format| [(api_format, Streaming::Off), (api_format, Streaming::On)])
 }
 
 /// What comes of one act, in one way to ask.
 async fn outcome(
     act: Act,
-    (dialect, streaming): (Dialect, Streaming),
-    patience: Patience,
-) -> Result<Reply, Trouble> {
+    (api_format, streaming): (ApiFormat, Streaming),
+    timeouts: Timeouts,
+) -> Result<ModelReply, UpstreamError> {
     let server = Server::start([act]).await;
-    let given = client().answer(question(&server.base_url(), dialect, streaming, patience)).await;
+    let given = client().ask(question(&server.base_url(), api_format, streaming, timeouts)).await;
     assert_eq!(server.asked().len(), 1, "one try");
     given
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 use longhaul_server::upstream::{
-    Asked, Call, Finish, Models as _, Patience, Question, Reply, Retries, Streaming, ask,
+    ApiRequest, FinishReason, ModelClient as _, ModelReply, RetryPolicy, Streaming, SummaryRequest, SummaryRequestBody,
+    Timeouts, prompt_request_body,
 };
 
 use super::scripted::{Act, Ending, Line, Script, Server, Speech};
@@ -20,12 +21,12 @@ const USED: Usage = Usage {
     output: Some(Tokens(7)),
 };
 
-fn finish(ending: Ending) -> Finish {
+fn finish(ending: Ending) -> FinishReason {
     match ending {
-        Ending::Done => Finish::Whole,
-        Ending::Length => Finish::Cut,
-        Ending::Refusal => Finish::Refused,
-        Ending::ToolCall => Finish::ToolCall,
+        Ending::Done => FinishReason::Complete,
+        Ending::Length => FinishReason::Truncated,
+        Ending::Refusal => FinishReason::Refused,
+        Ending::ToolCall => FinishReason::ToolCall,
     }
 }
 
@@ -33,12 +34,11 @@ fn finish(ending: Ending) -> Finish {
 async fn every_ending_is_told_with_the_text_the_usage_and_the_model() {
     for way in ways() {
         for ending in Ending::ALL {
-            let reply =
-                outcome(Act::speaks(Speech::new("All is well.").ending(ending)), way, once()).await.unwrap();
+            let reply = outcome(Act::speaks(Speech::new("All is well.").ending(ending)), way, once()).await.unwrap();
             // One dialect tells that nothing was written to the cache; the others do not say.
             let usage = reply.usage.map(|usage| Usage { written: None, ..usage });
             assert_eq!(usage, Some(USED), "{way:?} {ending:?}");
-            let wanted = Reply {
+            let wanted = ModelReply {
                 text: "All is well.".into(),
                 usage: reply.usage,
                 finish: finish(ending),
@@ -53,7 +53,7 @@ async fn every_ending_is_told_with_the_text_the_usage_and_the_model() {
 async fn an_empty_text_is_an_answer_for_the_reader_to_judge() {
     for way in ways() {
         let reply = outcome(Act::says(""), way, once()).await.unwrap();
-        assert_eq!((reply.text.as_str(), reply.finish), ("", Finish::Whole), "{way:?}");
+        assert_eq!((reply.text.as_str(), reply.finish), ("", FinishReason::Complete), "{way:?}");
     }
 }
 
@@ -62,7 +62,7 @@ async fn what_the_head_says_about_the_body_does_not_matter() {
     for way in ways() {
         for kind in ["text/plain", "text/html", "application/octet-stream"] {
             let reply = outcome(Act::says("hello").typed(kind), way, once()).await.unwrap();
-            assert_eq!((reply.text.as_str(), reply.finish), ("hello", Finish::Whole), "{way:?} {kind}");
+            assert_eq!((reply.text.as_str(), reply.finish), ("hello", FinishReason::Complete), "{way:?} {kind}");
         }
     }
 }
@@ -70,8 +70,7 @@ async fn what_the_head_says_about_the_body_does_not_matter() {
 #[tokio::test]
 async fn pieces_of_three_bytes_give_the_same_text() {
     for way in ways() {
-        let reply =
-            outcome(Act::says("Grüße aus 東京 🎉").paced(3, Duration::ZERO), way, once()).await.unwrap();
+        let reply = outcome(Act::says("Grüße aus 東京 🎉").paced(3, Duration::ZERO), way, once()).await.unwrap();
         assert_eq!(reply.text, "Grüße aus 東京 🎉", "{way:?}");
     }
 }
@@ -85,19 +84,19 @@ async fn a_small_question_goes_to_the_providers_path_in_its_dialect() {
     ] {
         let server = Server::start([Act::says("hello")]).await;
         let upstream = Arc::new(upstream(provider, &server.base_url()));
-        let question = Question {
+        let question = SummaryRequest {
             upstream: Arc::clone(&upstream),
-            asked: Asked::Small(small(Streaming::Events)),
-            patience: once(),
+            body: SummaryRequestBody::FromPrompt(small(Streaming::On)),
+            timeouts: once(),
         };
-        assert_eq!(client().answer(question).await.unwrap().text, "hello", "{provider}");
+        assert_eq!(client().ask(question).await.unwrap().text, "hello", "{provider}");
         let asked = &server.asked()[0];
         assert_eq!(asked.path, path);
         assert!(asked.header(header).is_some_and(|value| value.ends_with(super::KEY)), "{provider}");
         assert_eq!(asked.header("content-type"), Some("application/json"));
         assert_eq!(
             asked.body,
-            ask(upstream.provider(), upstream.provider().dialect(), &small(Streaming::Events))
+            prompt_request_body(upstream.provider(), upstream.provider().default_api_format(), &small(Streaming::On))
         );
     }
 }
@@ -107,33 +106,32 @@ async fn a_body_is_sent_byte_for_byte() {
     let body = "{ \"model\" : \"m\",\n \"messages\":[{\"role\":\"user\",\"content\":\"\\u00e4 ä\"}] }";
     let server = Server::start([Act::says("hello")]).await;
     let upstream = Arc::new(upstream("compatible", &server.base_url()));
-    let asked = Asked::Body { dialect: Dialect::Chat, body: body.to_owned() };
-    client().answer(Question { upstream, asked, patience: once() }).await.unwrap();
+    let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: body.to_owned() };
+    client().ask(SummaryRequest { upstream, body: asked, timeouts: once() }).await.unwrap();
     assert_eq!(server.asked()[0].body, body);
 }
 
 #[tokio::test]
 async fn what_is_handed_through_is_what_came_an_error_too() {
     let error = r#"{"error":{"message":"no"}}"#;
-    let acts =
-        [Act::says("hello").paced(10, Duration::ZERO), Act::answers(400, error).header("x-request-id", "7")];
+    let acts = [Act::says("hello").paced(10, Duration::ZERO), Act::answers(400, error).header("x-request-id", "7")];
     let server = Server::start(acts).await;
     let upstream = upstream("compatible", &server.base_url());
-    let body = ask(upstream.provider(), Dialect::Chat, &small(Streaming::Events));
-    let call = Call { dialect: Dialect::Chat, body: body.into() };
+    let body = prompt_request_body(upstream.provider(), ApiFormat::Chat, &small(Streaming::On));
+    let call = ApiRequest { api_format: ApiFormat::Chat, body: body.into() };
     let client = client();
 
     let mut good = client.send(&upstream, &call, &once()).await.unwrap();
-    assert_eq!((good.status, &good.trouble), (200, &None));
+    assert_eq!((good.status, &good.error), (200, &None));
     let mut bytes = Vec::new();
     while let Some(piece) = good.body.next().await.unwrap() {
         bytes.extend_from_slice(&piece);
     }
-    assert_eq!(String::from_utf8(bytes).unwrap(), Speech::new("hello").events(Dialect::Chat));
+    assert_eq!(String::from_utf8(bytes).unwrap(), Speech::new("hello").events(ApiFormat::Chat));
 
     let mut bad = client.send(&upstream, &call, &once()).await.unwrap();
     assert_eq!((bad.status, bad.headers["x-request-id"].to_str().unwrap()), (400, "7"));
-    assert_eq!(bad.trouble.unwrap().to_string(), "the provider does not take the request: no");
+    assert_eq!(bad.error.unwrap().to_string(), "the provider rejected the request: no");
     assert_eq!(bad.body.next().await.unwrap().as_deref(), Some(error.as_bytes()));
     assert_eq!(bad.body.next().await.unwrap(), None);
 }
@@ -144,14 +142,14 @@ async fn the_script_without_a_socket_keeps_to_the_clock() {
     let hour = Duration::from_hours(1);
     let script = Script::new([Line::says("late").after(hour), Line::says("never").after(hour)]);
     let ask = |whole| {
-        let patience = Patience { retries: Retries::NONE, ..Patience::of(whole) };
-        script.answer(question("http://127.0.0.1:1", Dialect::Chat, Streaming::Whole, patience))
+        let timeouts = Timeouts { retry_policy: RetryPolicy::NONE, ..Timeouts::with_total(whole) };
+        script.ask(question("http://127.0.0.1:1", ApiFormat::Chat, Streaming::Off, timeouts))
     };
     let started = tokio::time::Instant::now();
     assert_eq!(ask(2 * hour).await.unwrap().text, "late");
     assert_eq!(started.elapsed(), hour);
-    assert_eq!(ask(hour / 2).await.unwrap_err().to_string(), "the time for the whole answer is over");
+    assert_eq!(ask(hour / 2).await.unwrap_err().to_string(), "the reply took longer than the total time limit");
     assert_eq!(started.elapsed(), hour + hour / 2);
-    assert_eq!(ask(hour).await.unwrap_err().to_string(), "the provider refuses: the script is over");
+    assert_eq!(ask(hour).await.unwrap_err().to_string(), "the provider denied access: the script is over");
     assert_eq!(script.asked().len(), 3);
 }

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use longhaul_engine::Dialect;
-use longhaul_server::upstream::{Models as _, Patience, Reply, Retries, Streaming, Trouble};
+use longhaul_engine::ApiFormat;
+use longhaul_server::upstream::{ModelClient as _, ModelReply, RetryPolicy, Streaming, Timeouts, UpstreamError};
 use tokio::net::TcpListener;
 
 use super::scripted::{Act, Asked, Server};
 use super::{client, once, question, ways};
 
-const QUICK: Retries =
-    Retries { most: 2, first: Duration::from_millis(20), longest: Duration::from_millis(30) };
+const QUICK: RetryPolicy =
+    RetryPolicy { max_retries: 2, first_delay: Duration::from_millis(20), max_delay: Duration::from_millis(30) };
 
-fn quick() -> Patience {
-    Patience { retries: QUICK, ..once() }
+fn quick() -> Timeouts {
+    Timeouts { retry_policy: QUICK, ..once() }
 }
 
-async fn run(acts: Vec<Act>, patience: Patience) -> (Result<Reply, Trouble>, Vec<Asked>) {
+async fn run(acts: Vec<Act>, timeouts: Timeouts) -> (Result<ModelReply, UpstreamError>, Vec<Asked>) {
     let server = Server::start(acts).await;
-    let question = question(&server.base_url(), Dialect::Messages, Streaming::Events, patience);
-    (client().answer(question).await, server.asked())
+    let question = question(&server.base_url(), ApiFormat::Messages, Streaming::On, timeouts);
+    (client().ask(question).await, server.asked())
 }
 
 fn pauses(asked: &[Asked]) -> Vec<Duration> {
@@ -28,11 +28,11 @@ fn pauses(asked: &[Asked]) -> Vec<Duration> {
 
 #[tokio::test]
 async fn what_passes_is_tried_again_in_every_way() {
-    for (dialect, streaming) in ways() {
+    for (api_format, streaming) in ways() {
         for status in [429, 500, 502, 503, 529] {
             let server = Server::start([Act::answers(status, "{}"), Act::says("hello")]).await;
-            let question = question(&server.base_url(), dialect, streaming, quick());
-            assert_eq!(client().answer(question).await.unwrap().text, "hello", "{status} {dialect}");
+            let question = question(&server.base_url(), api_format, streaming, quick());
+            assert_eq!(client().ask(question).await.unwrap().text, "hello", "{status} {api_format}");
             let asked = server.asked();
             assert_eq!(asked.len(), 2);
             assert_eq!(asked[0].body, asked[1].body, "the same is sent");
@@ -44,7 +44,7 @@ async fn what_passes_is_tried_again_in_every_way() {
 async fn tries_are_counted() {
     let acts = (0..5).map(|_| Act::answers(529, "{}")).collect();
     let (given, asked) = run(acts, quick()).await;
-    assert_eq!((given, asked.len()), (Err(Trouble::Overloaded { delay: None }), 3));
+    assert_eq!((given, asked.len()), (Err(UpstreamError::Overloaded { delay: None }), 3));
     // Half of 20 ms and half of 30 ms at least, where chance is least.
     let pauses = pauses(&asked);
     assert!(pauses[0] >= Duration::from_millis(10) && pauses[1] >= Duration::from_millis(15), "{pauses:?}");
@@ -54,7 +54,8 @@ async fn tries_are_counted() {
 async fn the_providers_delay_is_kept() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
     let limited = || Act::answers(429, "{}");
-    let words = r#"{"error":{"message":"Rate limit reached for x. Please try again in 0.15s.","code":"rate_limit_exceeded"}}"#;
+    let words =
+        r#"{"error":{"message":"Rate limit reached for x. Please try again in 0.15s.","code":"rate_limit_exceeded"}}"#;
     let cases = [
         limited().header("retry-after-ms", "150"),
         limited().header("retry-after", "0.15"),
@@ -80,7 +81,7 @@ async fn nobody_waits_longer_than_they_have() {
     let started = std::time::Instant::now();
     let act = Act::answers(429, "{}").header("retry-after", "3600");
     let (given, asked) = run(vec![act, Act::says("hello")], quick()).await;
-    assert_eq!(given, Err(Trouble::RateLimited { delay: Some(Duration::from_hours(1)) }));
+    assert_eq!(given, Err(UpstreamError::RateLimited { delay: Some(Duration::from_hours(1)) }));
     assert_eq!(asked.len(), 1);
     assert!(started.elapsed() < Duration::from_secs(10), "it is told at once, so that others can be asked");
 }
@@ -117,10 +118,11 @@ async fn a_server_that_comes_up_meanwhile_is_found() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let retries = Retries { most: 200, first: Duration::from_millis(20), longest: Duration::from_millis(20) };
-    let patience = Patience { retries, ..once() };
-    let question = question(&format!("http://{address}/v1"), Dialect::Chat, Streaming::Whole, patience);
-    let asked = tokio::spawn(async move { client().answer(question).await });
+    let retries =
+        RetryPolicy { max_retries: 200, first_delay: Duration::from_millis(20), max_delay: Duration::from_millis(20) };
+    let timeouts = Timeouts { retry_policy: retries, ..once() };
+    let question = question(&format!("http://{address}/v1"), ApiFormat::Chat, Streaming::Off, timeouts);
+    let asked = tokio::spawn(async move { client().ask(question).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let server = Server::start_at(address, [Act::says("hello")]).await;
     assert_eq!(asked.await.unwrap().unwrap().text, "hello");

@@ -1,10 +1,10 @@
-//! What can be typed about one compaction.
+//! The arguments of `longhaul compress`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Answer, PolicyFlags, Told, Wanted};
+use super::{CompactionFlags, InputFlags, OutputFlags, PolicyFlags};
 
 pub(super) const HELP: &str = "\
 Example:
@@ -19,84 +19,88 @@ Example:
   longhaul compress --live
   longhaul compress - < sessions.jsonl > smaller.jsonl
 
-The body goes to standard output, -o or --out-dir, the report for people to standard error. --json prints the report for \
-programs on standard output, so it needs -o, --out-dir or --preview; of several bodies, and with --out-dir, it prints one \
-report a line.
+The compacted request goes to standard output, -o or --out-dir, the report for people to standard error. --json prints the \
+report for programs on standard output, so it needs -o, --out-dir or --preview. With several requests or --out-dir, it prints \
+one report per line.
 
-An input whose first line is a whole body and that goes on behind it holds a body a line; --jsonl says so where the first \
-line may be broken. A line that is no body is said with its number and passes as it is, the others still come out, and the \
-exit code is 2.
+If the first line of an input is a whole request and more lines follow, the input has one request per line; give --jsonl if \
+the first line may be broken. A line that is not a request is reported with its number and copied unchanged, the other lines \
+are still compacted, and the exit code is 2.
 
---live compacts the newest session that runs through a gateway, or the SESSION that you name, from another terminal. It works on the \
-store that the gateway writes; the agent's next request is sent compacted, and longhaul undo takes it back. It takes --focus, \
+--live compacts the newest session that uses a gateway, or the SESSION that you name, from another terminal. It needs the \
+store of that gateway. The agent's next request is sent compacted, and longhaul undo undoes it. --live accepts --focus, \
 --to-tokens, --preview, --store and --json.
 
-A result that is still over the window, or over --to-tokens, is written all the same; it is said, and the exit code is 1.
+A result that is still larger than the window or --to-tokens is written anyway, with a message and exit code 1.
 
-No model is asked and nothing is billed, unless --summarizer auto is given and auxiliary.compression.model is configured; which model \
-that is, where, and whose key pays is said before anything is sent. With --preview, too, it is asked. longhaul summarize shows what it \
-is asked.
+No model is called and nothing is billed, unless you give --summarizer auto and auxiliary.compression.model is configured. The \
+model, its address and the key that pays are printed before anything is sent. The model is called with --preview too. longhaul \
+summarize shows the prompt.
 
-What is removed is lost unless --originals or --store keeps it; longhaul recall reads it back. --store stands behind BODY: \
-alone it means the configured store, or the one in your data folder, and a word behind it is another store. With it the body is \
-recorded without its secrets, what was decided before about the same history is decided again, and a compaction can be undone.";
+Removed text is lost unless --originals or --store keeps it; longhaul recall prints it. Put --store after BODY: alone it \
+selects the configured store, or the one in your data folder; with a value it selects another store. With --store, the request \
+is recorded with its secrets redacted, earlier decisions about the same history are repeated, and the compaction can be \
+undone.";
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
-    /// Request bodies: files, - for standard input, or sessions (files, claude:latest, store:ID); one that holds a body a line is worked on line by line
+    /// Requests: files, - for standard input, or sessions (files, claude:latest, store:ID); a file can have
+    /// one request per line
     #[arg(value_name = "BODY", required_unless_present = "live", conflicts_with = "live")]
     pub(crate) bodies: Vec<PathBuf>,
-    /// Compact a session that an agent is using behind a gateway: the newest, or the one that is named
+    /// Compact a session that an agent is using behind a gateway: the newest, or the named one
     #[arg(long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest",
           conflicts_with_all = ["summarizer", "summary", "diff", "show", "in_place", "out_dir", "jsonl", "originals",
                                 "originals_raw", "log", "report", "output", "keep_from", "dialect", "model", "whole"])]
     pub(crate) live: Option<String>,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) input: InputFlags,
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
-    /// Who writes the checkpoint; by default our own code
+    pub(crate) compaction: CompactionFlags,
+    /// Who writes the summary in the checkpoint; our own code by default
     #[arg(long, value_enum, value_name = "WHO")]
-    pub(crate) summarizer: Option<Summarizer>,
-    /// A summary of what goes, handed in: what the body bears out of it is taken into the checkpoint
+    pub(crate) summarizer: Option<SummarizerChoice>,
+    /// A summary of the removed turns; the checkpoint takes those of its statements that the request confirms
     #[arg(long, value_name = "FILE", conflicts_with_all = ["summarizer", "out_dir", "jsonl"])]
     pub(crate) summary: Option<PathBuf>,
-    /// Say what would be done, and write no body
+    /// Print what would be done, and write no request
     #[arg(long)]
     pub(crate) preview: bool,
-    /// Show step by step what was folded, digested or removed, and why: on standard error, with --preview on standard output
+    /// Show turn by turn what was summarized, shortened or removed, and why: on standard error, with
+    /// --preview on standard output
     #[arg(long)]
     pub(crate) diff: bool,
-    /// Print a part of the result instead of the body, on standard output or in -o
+    /// Print a part of the result instead of the request, on standard output or in -o
     #[arg(long, value_enum, value_name = "PART", conflicts_with_all = ["json", "out_dir", "in_place", "jsonl"])]
-    pub(crate) show: Option<Shown>,
-    /// Write each result over its body, which is kept as FILE.bak (FILE.bak.1, … if there is one)
+    pub(crate) show: Option<ResultPart>,
+    /// Overwrite each request with its result, and keep the request as FILE.bak (FILE.bak.1, … if that exists)
     #[arg(long, conflicts_with_all = ["output", "out_dir", "preview"])]
     pub(crate) in_place: bool,
-    /// Where several bodies go, each under its name; the directory is made if it is not there
+    /// The directory for the results, each under the name of its request; created if it does not exist
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
-    /// BODY holds a body a line, even if its first line is broken; the result is the same lines in the same order
+    /// Read one request per line, even if the first line is broken; the result has the same lines in the same
+    /// order
     #[arg(long, conflicts_with = "out_dir")]
     pub(crate) jsonl: bool,
-    /// Keep what is removed or shortened in this file, secrets taken out
+    /// Append the originals of what is removed or shortened to this file, with secrets redacted
     #[arg(long, value_name = "FILE")]
     pub(crate) originals: Option<PathBuf>,
-    /// Keep it as it was, secrets included, in a file that only you can read (mode 0600)
+    /// Append the originals with their secrets to a file that only you can read (mode 0600)
     #[arg(long, value_name = "FILE", conflicts_with = "originals")]
     pub(crate) originals_raw: Option<PathBuf>,
-    /// Append a row about each compaction to a log, for longhaul stats
+    /// Append a row for each compaction to a log, for longhaul stats
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the report as JSON to a file; of several bodies one report a line
+    /// Write the report as JSON to a file; for several requests, one report per line
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Say nothing on standard error but failures
+    /// Print only failures on standard error
     #[arg(long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) output: OutputFlags,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
 }
@@ -108,18 +112,18 @@ impl CompressArgs {
     }
 }
 
-/// Who writes the summary of what is folded.
+/// The writer of the summary in the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Summarizer {
+pub(crate) enum SummarizerChoice {
     /// Our own code
     None,
-    /// The model of auxiliary.compression.model; our own code where none is configured, or it fails
+    /// The model in auxiliary.compression.model; our own code if none is configured or it fails
     Auto,
 }
 
-/// What of a result is printed alone.
+/// A part of the result that is printed alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shown {
-    /// The handover that stands in the place of what was folded
+pub(crate) enum ResultPart {
+    /// The checkpoint that replaces the summarized turns
     Checkpoint,
 }

@@ -1,9 +1,9 @@
-//! What can be typed about the keys that the gateway hands out.
+//! The arguments of `longhaul keys`, for the keys with which clients use a gateway.
 
 use clap::{Args, Subcommand};
 
-use super::{Answer, StorePlace};
-use crate::numbers;
+use super::{OutputFlags, StoreFlags};
+use crate::typed_numbers;
 
 pub(super) const HELP: &str = "\
 Example:
@@ -12,62 +12,62 @@ Example:
   longhaul keys list
   longhaul keys revoke laptop
 
-A gateway whose store has keys lets nobody in without one, also on 127.0.0.1, and also once all of them are revoked; one that is running \
-is closed within five seconds of the first key. Each key leads to the sessions of one tenant only. A client sends its key as \
-x-longhaul-key, as the first part of the path (http://127.0.0.1:8484/KEY/v1), or in the provider's header where the gateway holds that \
-provider's key. The store keeps a hash of it: a key that is lost is revoked, and another made. The gateway of longhaul run has a key of \
-its own, which only the agent gets, and takes no other.";
+A gateway whose store has keys requires one from every client, also on 127.0.0.1 and also after all keys are revoked. A \
+running gateway requires keys within five seconds of the first one. Each key gives access to the sessions of one tenant. A \
+client sends its key as x-longhaul-key, as the first part of the path (http://127.0.0.1:8484/KEY/v1), or in the provider's \
+header if the gateway has that provider's key. The store has only a hash of each key: if you lose a key, revoke it and add \
+another. The gateway of longhaul run has its own key, which only the agent gets, and accepts no other.";
 
 #[derive(Debug, Args)]
 pub(crate) struct KeysArgs {
     #[command(subcommand)]
-    pub(crate) deed: KeysDeed,
+    pub(crate) command: KeysCommand,
 }
 
-/// What is done with keys.
+/// The subcommands of `longhaul keys`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum KeysDeed {
-    /// Make a key, and print it this once
+pub(crate) enum KeysCommand {
+    /// Make a key, and print it once
     #[command(
         after_help = "Example:\n  longhaul keys add laptop > key.txt\n  longhaul keys add ci --tenant team --tokens-per-day 5M\n\n\
-        The key stands alone on standard output. Limits that are left out are none."
+        The key is printed alone on standard output. Without an option there is no limit."
     )]
     Add(AddKeyArgs),
-    /// List the keys, the revoked ones too
+    /// List all keys, including the revoked ones
     #[command(after_help = "Example:\n  longhaul keys list\n  longhaul keys list --json")]
     List(ListKeysArgs),
-    /// Let nobody in any more by a key
+    /// Revoke a key
     #[command(
-        after_help = "Example:\n  longhaul keys revoke laptop\n\nIts tenant's sessions stay, and the name is free for a new key. \
-        No key in force of that name is exit code 1."
+        after_help = "Example:\n  longhaul keys revoke laptop\n\nThe sessions of its tenant stay, and the name can be used again. \
+        The exit code is 1 if no active key has that name."
     )]
     Revoke(RevokeKeyArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AddKeyArgs {
-    /// What you call it by; no two keys in force have the same name
+    /// The name of the key; no two active keys have the same name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Whose sessions it leads to; keys of one tenant share them [default: NAME]
+    /// The tenant whose sessions the key can use; keys of one tenant share them [default: NAME]
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
-    /// At most so many requests in a minute
+    /// The maximum number of requests per minute
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_minute: Option<u32>,
-    /// At most so many tokens in a day, UTC (500000, 500k, 5M)
-    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
+    /// The maximum number of tokens per day, UTC (500000, 500k, 5M)
+    #[arg(long, value_name = "N", value_parser = typed_numbers::parse_tokens)]
     pub(crate) tokens_per_day: Option<u64>,
     #[command(flatten)]
-    pub(crate) place: StorePlace,
+    pub(crate) store_flags: StoreFlags,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListKeysArgs {
     #[command(flatten)]
-    pub(crate) place: StorePlace,
+    pub(crate) store_flags: StoreFlags,
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) output: OutputFlags,
 }
 
 #[derive(Debug, Args)]
@@ -76,5 +76,5 @@ pub(crate) struct RevokeKeyArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) place: StorePlace,
+    pub(crate) store_flags: StoreFlags,
 }

@@ -1,10 +1,10 @@
-//! What can be typed about the page of one compaction.
+//! The arguments of `longhaul report`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{PolicyFlags, Told, Wanted};
+use super::{CompactionFlags, InputFlags, PolicyFlags};
 
 pub(super) const HELP: &str = "\
 Example:
@@ -12,34 +12,34 @@ Example:
   longhaul report claude:latest -o page.html --focus 'database schema'
   longhaul report session.json --engine sacred-zone --context-length 100k -o page.html
 
-The page is one file, with no script and nothing that is fetched from anywhere: message by message what was kept, digested, folded \
-into the checkpoint (with a link to the line that speaks for it) or removed, tokens by part, breakpoints, what stays cached, what it \
-costs, and the session's requests drawn over time. Nothing is compacted but for the page.
+The page is one file without scripts that loads nothing else. It shows, message by message, what was kept, shortened, \
+summarized into the checkpoint (with a link to the line that represents it) or removed; and the tokens by part, the cache \
+breakpoints, what stays cached, the cost, and a chart of the session's requests. The compaction is made only for the page.
 
-Below the threshold nothing is due; the page says so, and shows what --force would do.
+Below the threshold no compaction is triggered; the page says so, and shows what --force would do.
 
-Secrets are taken out of what is shown, as compress --originals takes them out; --no-redact leaves them in a file that only you can \
-read (mode 0600). A result that is still over the window, or over --to-tokens, is shown all the same, and the exit code is 1.";
+Secrets in the texts are redacted, as with compress --originals. --no-redact keeps them, in a file that only you can read \
+(mode 0600). A result that is still larger than the window or --to-tokens is shown anyway, with exit code 1.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The request body: a file, - for standard input, or a session (its file, claude:latest, store:ID)
+    /// The request: a file, - for standard input, or a session (its file, claude:latest, store:ID)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
-    pub(crate) told: Told,
-    /// Where the page goes; - is standard output
+    pub(crate) input: InputFlags,
+    /// The page to write; - for standard output
     #[arg(short, long, value_name = "FILE.html", required = true)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
-    /// A summary of what goes, handed in: what the body bears out of it is taken into the checkpoint
+    pub(crate) compaction: CompactionFlags,
+    /// A summary of the removed turns; the checkpoint takes those of its statements that the request confirms
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
-    /// Show texts as they are, secrets included
+    /// Show texts with their secrets
     #[arg(long)]
     pub(crate) no_redact: bool,
-    /// Say nothing on standard error but failures
+    /// Print only failures on standard error
     #[arg(long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -47,8 +47,8 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Where the page goes; nothing is standard output.
-    pub(crate) fn to(&self) -> Option<&Path> {
+    /// Returns the file to write to, or `None` for standard output.
+    pub(crate) fn output_file(&self) -> Option<&Path> {
         Some(self.output.as_path()).filter(|path| *path != Path::new("-"))
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed about the gateway: one that stays, and one for a single run of an agent.
+//! The arguments of `longhaul serve` and `longhaul run`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::{PluginsFlag, StorePlace};
-use crate::config::{Flag, Listen};
+use super::{PluginsFlag, StoreFlags};
+use crate::config::{Flag, ListenAddress};
 
 pub(super) const SERVE_HELP: &str = "\
 Example:
@@ -15,12 +15,13 @@ Example:
   longhaul serve --upstream http://127.0.0.1:11434/v1
   longhaul serve --listen 0.0.0.0:8484 --store postgres://me@db/longhaul
 
-Point an agent at the address that is printed, and it goes on past its window. Without --upstream, requests go where upstreams: of the \
-configuration says, else to the vendor of their dialect, with the client's own key. Nothing in a request can name another place.
+Point an agent at the printed address, and it keeps working past its context window. Without --upstream, requests are sent to \
+the configured upstreams, else to the provider of their API format, with the client's own key. A request cannot choose another \
+address.
 
-An address that others can reach wants keys: longhaul keys add. On 127.0.0.1 everybody on this machine is let in until the store has a \
-key. Ctrl-C lets replies that are under way come to their end; a second one \
-does not. The log is on standard error; gateway.log_level and LONGHAUL_LOG say how much of it.";
+An address that other machines can reach requires keys: longhaul keys add. On 127.0.0.1, everybody on this machine has access \
+until the store has a key. After Ctrl-C the gateway waits for open replies; a second Ctrl-C stops it at once. The log is on \
+standard error; gateway.log_level and LONGHAUL_LOG set its level.";
 
 pub(super) const RUN_HELP: &str = "\
 Example:
@@ -28,39 +29,39 @@ Example:
   longhaul run -- codex exec 'make the tests pass'
   longhaul run --upstream http://127.0.0.1:11434/v1 -- aider --model openai/qwen3
 
-A gateway of its own on a free port of this machine, what the agent needs to find it, and the agent's own compaction switched off where \
-a variable or an option can do that: for this run, and in no file of the agent's. Known are claude, codex, opencode, pi, aider, \
-hermes and mini; any other program gets ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE. One of those that you have set already is where \
-the gateway sends requests to.
+Starts a gateway on a free port of this machine, tells the agent how to find it, and switches off the agent's own compaction \
+if a variable or an option can do that. This applies to one run and changes no file of the agent. Known agents: claude, codex, \
+opencode, pi, aider, hermes and mini. Any other program gets ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE. If you \
+have set one of these already, the gateway sends requests to that address.
 
-The gateway has a random key that only the agent gets, so nobody else on this machine can use it. Its dashboard is at the address with \
-the key that is printed at the start.
+The gateway has a random key that only the agent gets, so nobody else on this machine can use it. The address of its \
+dashboard, with the key, is printed at the start.
 
-Signals and the exit code are the agent's; a signal that ends it is 128 and its number. What was saved is said at the end.";
+Signals and the exit code are the agent's; if a signal ends it, the exit code is 128 plus the signal number. The savings are \
+printed at the end.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 is any that is free [default: 127.0.0.1:8484]
+    /// The address to listen on; port 0 for any free port [default: 127.0.0.1:8484]
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<Listen>,
+    pub(crate) listen: Option<ListenAddress>,
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlag,
     #[command(flatten)]
     pub(crate) plugins: PluginsFlag,
     #[command(flatten)]
-    pub(crate) place: StorePlace,
-    /// Print where it listens, and the rest, as one line of JSON for programs
+    pub(crate) store_flags: StoreFlags,
+    /// Print the address and the other facts about the gateway as one line of JSON for programs
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl ServeArgs {
-    /// The options that were typed, as the keys they set.
-    pub(crate) fn flags(&self) -> Vec<Flag> {
+    /// Returns the options that were given as the configuration keys that they set.
+    pub(crate) fn config_flags(&self) -> Vec<Flag> {
         let path = ["gateway", "listen"].map(str::to_owned).to_vec();
-        let listen =
-            self.listen.map(|listen| Flag { name: "--listen", path, value: listen.to_string().into() });
-        self.upstream.flags().into_iter().chain(listen).chain(self.plugins.flag()).collect()
+        let listen = self.listen.map(|listen| Flag { name: "--listen", path, value: listen.to_string().into() });
+        self.upstream.config_flags().into_iter().chain(listen).chain(self.plugins.config_flag()).collect()
     }
 }
 
@@ -71,36 +72,38 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) plugins: PluginsFlag,
     #[command(flatten)]
-    pub(crate) place: StorePlace,
-    /// Append the gateway's log to a file; without it there is none, as the terminal is the agent's
+    pub(crate) store_flags: StoreFlags,
+    /// Append the gateway's log to a file; without it there is no log, because the agent uses the terminal
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Say nothing on standard error but failures
+    /// Print only failures on standard error
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// The agent, and what it is called with
+    /// The agent and its arguments
     #[arg(value_name = "AGENT", required = true, last = true)]
     pub(crate) agent: Vec<OsString>,
 }
 
-/// Where all requests go.
+/// The option that sends all requests to one upstream.
 #[derive(Debug, Args)]
 pub(crate) struct UpstreamFlag {
-    /// The base URL that requests of every dialect go to [default: `upstreams`, else the vendor's own]
+    /// The base URL for requests in every API format [default: `upstreams`, else the provider of the API
+    /// format]
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: Option<String>,
 }
 
 impl UpstreamFlag {
-    /// What was typed, as the keys it sets.
-    pub(crate) fn flags(&self) -> Vec<Flag> {
+    /// Returns the option as the three configuration keys that it sets, one for each API format.
+    pub(crate) fn config_flags(&self) -> Vec<Flag> {
         let Some(url) = &self.upstream else { return Vec::new() };
-        ["chat", "messages", "responses"].map(|dialect| upstream_flag("--upstream", dialect, url)).into()
+        ["chat", "messages", "responses"].map(|api_format| upstream_config_flag("--upstream", api_format, url)).into()
     }
 }
 
-/// An address that a dialect's requests go to, and who said so.
-pub(crate) fn upstream_flag(name: &'static str, dialect: &str, url: &str) -> Flag {
-    let path = ["upstreams", dialect, "base_url"].map(str::to_owned).to_vec();
+/// Returns the configuration key for the base URL of one API format. `name` is the option or variable that
+/// set it.
+pub(crate) fn upstream_config_flag(name: &'static str, api_format: &str, url: &str) -> Flag {
+    let path = ["upstreams", api_format, "base_url"].map(str::to_owned).to_vec();
     Flag { name, path, value: Value::from(url) }
 }

@@ -1,267 +1,293 @@
-//! `longhaul cache`: a body with its cache marks, or what broke the cache between two bodies.
+//! `longhaul cache`: sets cache breakpoints in a request body, or with `--compare` finds the change that
+//! broke the cache.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::cache::{
-    self, By, Carrier, Chain, Landmarks, MOST_MARKS, Mark, Marking, Pace, Provider, Remedy, Route, Volatile,
-    Weights,
+    self, Breakpoint, BreakpointCarrier, BreakpointOptions, BreakpointOwner, CacheProvider, CachingMode,
+    ChangeFrequency, MAX_BREAKPOINTS, PieceTokens, PrefixChain, Remedy, StablePieces, VolatileText,
 };
-use longhaul_engine::json::pointer;
-use longhaul_engine::known::Known;
+use longhaul_engine::json::find_pointer;
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheTtl, Policy};
-use longhaul_engine::prices::{self, Dollars, Prices};
-use longhaul_engine::wire::{self, ClientMark, Lifetime, Part, Reading, Seat};
-use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
+use longhaul_engine::prices::{self, Dollars, ModelPrices};
+use longhaul_engine::wire::{self, BreakpointTarget, CacheLifetime, ClientBreakpoint, PromptOrder, PromptPart};
+use longhaul_engine::{ApiFormat, Edit, Rewrite, Tokens, Transcript};
 use serde::Serialize;
 
-use crate::body::{self, Body};
-use crate::cli::{CacheArgs, caching_flags};
+use crate::cli::{CacheArgs, caching_config_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
-use crate::{output, route};
+use crate::request_body::{self, RequestBody};
+use crate::{output, provider_choice};
 
 #[derive(Serialize)]
-struct Answer {
+struct CacheOutput {
     status: String,
     changed: bool,
-    marks: Vec<Placed>,
+    #[serde(rename = "marks")]
+    breakpoints: Vec<PlacedBreakpoint>,
     removed: Vec<String>,
     prompt_cache_key: Option<String>,
     tokens: Tokens,
     counted_by: String,
     minimum: Option<Tokens>,
-    volatile: Vec<Found>,
+    volatile: Vec<VolatileFinding>,
     model: String,
-    dialect: Dialect,
+    dialect: ApiFormat,
     dialect_sure: bool,
     notes: Vec<String>,
 }
 
-/// A mark, and the prefix that it ends.
+/// A cache breakpoint, with the size of the prefix that it ends.
 #[derive(Serialize)]
-struct Placed {
+struct PlacedBreakpoint {
     at: String,
-    by: By,
-    ttl: Lifetime,
+    by: BreakpointOwner,
+    ttl: CacheLifetime,
     prefix_tokens: Tokens,
 }
 
-/// Volatile text, and what it costs.
+/// A volatile text, with the cost of each change.
 #[derive(Serialize)]
-struct Found {
+struct VolatileFinding {
     name: &'static str,
     text: String,
-    part: Part,
+    part: PromptPart,
     at: String,
     line: usize,
-    pace: Pace,
+    pace: ChangeFrequency,
     remedy: Remedy,
     tokens_behind: Tokens,
     usd_each_change: Option<Dollars>,
 }
 
 pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCode, Failure> {
-    let to = args.answer.to();
-    let inputs = [Some(&args.body), args.compare.as_ref(), args.told.place.config.as_ref()];
-    output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
-    let body = Body::read(&args.body, &args.told)?;
-    body.say_session(&args.answer);
-    let (transcript, notes) = body.parse(&args.told)?;
+    let to = args.output.file();
+    let inputs = [Some(&args.body), args.compare.as_ref(), args.input.store_flags.config.as_ref()];
+    output::refuse_overwriting_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    let body = RequestBody::read(&args.body, &args.input)?;
+    body.print_session_notes(&args.output);
+    let (transcript, notes) = body.parse(&args.input)?;
     if let Some(old) = &args.compare {
-        return super::cache_compare::run(args, &Body::read(old, &args.told)?, &body, &transcript);
+        return super::cache_compare::run(args, &RequestBody::read(old, &args.input)?, &body, &transcript);
     }
-    let mut notes = body::note_lines(&transcript, &notes);
-    let provider = route::provider(args.cached.provider, &args.told, &transcript);
-    let model = route::model(&args.told, &transcript, provider, &mut notes);
+    let mut notes = request_body::parse_note_lines(&transcript, &notes);
+    let provider = provider_choice::choose_provider(args.caching.provider, &args.input, &transcript);
+    let model = provider_choice::choose_model(&args.input, &transcript, provider, &mut notes);
     let settings = Settings::load(
-        args.told.place.config.as_deref(),
+        args.input.store_flags.config.as_deref(),
         environment,
-        caching_flags(args.cached.ttl, args.strategy),
+        caching_config_flags(args.caching.ttl, args.strategy),
     )?;
-    let (policy, _) = Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
-    let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
-    let asked = Asked { transcript: &transcript, reading: wire::reading(&transcript), model: &policy.model };
-    let (answer, edits) = asked.answer(&route, provider, notes);
-    let rewrite = Rewrite::new(&transcript, edits).map_err(|refused| {
-        Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
-    })?;
-    if !args.answer.json {
-        say(&answer, &body.shown);
+    let (policy, _) =
+        Policy::new(&settings.engine, &model).map_err(|invalid| settings.invalid_value_failure(&invalid))?;
+    let mode = CachingMode::new(&policy.caching, &policy.model, provider, transcript.api_format);
+    let input =
+        CacheInput { transcript: &transcript, prompt_order: wire::prompt_order(&transcript), model: &policy.model };
+    let (output, edits) = input.build_output(&mode, provider, notes);
+    let rewrite = Rewrite::new(&transcript, edits)
+        .map_err(|refused| Failure::System(format!("internal error, {} was not changed: {refused}", body.label)))?;
+    if !args.output.json {
+        print_output(&output, &body.label);
     }
-    if to.is_some() || !args.answer.json {
+    if to.is_some() || !args.output.json {
         output::write(to, rewrite.apply(&body.text).as_bytes())?;
     }
-    if args.answer.json {
-        output::write_json(None, &answer)?;
+    if args.output.json {
+        output::write_json(None, &output)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A body that is to be marked for a model.
-struct Asked<'t, 'b> {
+/// The request that gets breakpoints, and the model that it is for.
+struct CacheInput<'t, 'b> {
     transcript: &'t Transcript<'b>,
-    reading: Reading,
+    prompt_order: PromptOrder,
     model: &'t Model,
 }
 
-impl Asked<'_, '_> {
-    fn answer(
+impl CacheInput<'_, '_> {
+    fn build_output(
         &self,
-        route: &Route,
-        provider: Option<Provider>,
+        mode: &CachingMode,
+        provider: Option<CacheProvider>,
         mut notes: Vec<String>,
-    ) -> (Answer, Vec<Edit>) {
-        let known = &mut Known::default();
-        let sizes = Weights::new(self.transcript, &self.reading, self.model).prefixes(known);
+    ) -> (CacheOutput, Vec<Edit>) {
+        let cache = &mut BlockCache::default();
+        let sizes = PieceTokens::new(self.transcript, &self.prompt_order, self.model).prefix_sums(cache);
         let total = sizes.last().copied().unwrap_or_default();
-        let (marking, minimum) = self.marking(route, &sizes, &mut notes);
-        let marks = match marking {
-            Some(marking) => {
-                cache::marks(&Landmarks::of(self.transcript, &self.reading), &self.reading, &marking)
-            }
-            None => self.clients().map(Mark::from).collect(),
+        let (options, minimum) = self.breakpoint_options(mode, &sizes, &mut notes);
+        let breakpoints = match options {
+            Some(options) => cache::place_breakpoints(
+                &StablePieces::find(self.transcript, &self.prompt_order),
+                &self.prompt_order,
+                &options,
+            ),
+            None => self.kept_client_breakpoints().map(Breakpoint::from).collect(),
         };
-        let mut edits = cache::edits(self.transcript.body, &self.reading, &marks);
-        let key = cache::session_key(&Chain::of(&self.reading)).filter(|_| *route == Route::Key);
-        let key_edit = key.as_deref().and_then(|key| cache::cache_key(&self.reading, key));
+        let mut edits = cache::breakpoint_edits(self.transcript.body, &self.prompt_order, &breakpoints);
+        let key =
+            cache::session_cache_key(&PrefixChain::new(&self.prompt_order)).filter(|_| *mode == CachingMode::CacheKey);
+        let key_edit = key.as_deref().and_then(|key| cache::set_cache_key_edit(&self.prompt_order, key));
         let prompt_cache_key = key.filter(|_| key_edit.is_some());
         edits.extend(key_edit);
         let prices = prices::find(&self.model.name);
-        let answer = Answer {
-            status: route.status(self.model, provider),
+        let output = CacheOutput {
+            status: mode.status_line(self.model, provider),
             changed: !edits.is_empty(),
-            marks: self.placed(&marks, &sizes, total),
-            removed: self.too_many().iter().map(|mark| self.place(mark)).collect(),
+            breakpoints: self.describe_breakpoints(&breakpoints, &sizes, total),
+            removed: self.surplus_breakpoints().iter().map(|breakpoint| self.breakpoint_pointer(breakpoint)).collect(),
             prompt_cache_key,
             tokens: total,
             counted_by: self.model.counter().name(),
             minimum,
-            volatile: self.volatile(&sizes, total, prices.as_ref()),
+            volatile: self.find_volatile(&sizes, total, prices.as_ref()),
             model: self.model.name.clone(),
-            dialect: self.transcript.dialect,
-            dialect_sure: self.transcript.dialect_sure,
+            dialect: self.transcript.api_format,
+            dialect_sure: self.transcript.is_api_format_certain,
             notes,
         };
-        (answer, edits)
+        (output, edits)
     }
 
-    fn marking(
+    fn breakpoint_options(
         &self,
-        route: &Route,
+        mode: &CachingMode,
         sizes: &[Tokens],
         notes: &mut Vec<String>,
-    ) -> (Option<Marking>, Option<Tokens>) {
-        let Route::Marks { carrier, strategy, ttl, minimum } = *route else { return (None, None) };
+    ) -> (Option<BreakpointOptions>, Option<Tokens>) {
+        let CachingMode::Breakpoints { carrier, strategy, ttl, minimum } = *mode else {
+            return (None, None);
+        };
         let lifetime = match ttl {
-            CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
-            CacheTtl::OneHour => Lifetime::OneHour,
+            CacheTtl::FiveMinutes => CacheLifetime::FiveMinutes,
+            CacheTtl::OneHour => CacheLifetime::OneHour,
             CacheTtl::Auto => {
-                notes.push("one body does not show the session's pace; breakpoints are for 5m".to_owned());
-                Lifetime::FiveMinutes
+                notes.push("one request does not show how fast the session moves; the breakpoints use 5m".to_owned());
+                CacheLifetime::FiveMinutes
             }
         };
         let first = sizes.iter().position(|size| *size >= minimum);
         if first.is_none() {
             notes.push(format!(
-                "the model caches prefixes from {minimum} tokens on; this body is shorter, so no breakpoint is set"
+                "the model caches prefixes of {minimum} tokens or more; this request is shorter, so no breakpoint is set"
             ));
         }
-        // Only what both dialects understand is written where it is not known which of the two it is.
-        let carrier = if self.transcript.dialect_sure { carrier } else { Carrier::Content };
-        (Some(Marking { strategy, lifetime, carrier, first }), Some(minimum))
+        // If the API format is uncertain, write only the form that both candidates understand.
+        let carrier = if self.transcript.is_api_format_certain { carrier } else { BreakpointCarrier::Content };
+        (Some(BreakpointOptions { strategy, lifetime, carrier, first_cacheable: first }), Some(minimum))
     }
 
-    /// The client's marks that are more than a provider takes.
-    fn too_many(&self) -> Vec<ClientMark> {
-        cache::surplus(&self.reading)
+    /// Lists the client's breakpoints beyond the provider's limit.
+    fn surplus_breakpoints(&self) -> Vec<ClientBreakpoint> {
+        cache::surplus_breakpoints(&self.prompt_order)
     }
 
-    /// The client's marks that stay.
-    fn clients(&self) -> impl Iterator<Item = &ClientMark> {
-        let gone = self.too_many();
-        self.reading.marks.iter().filter(move |mark| !gone.contains(mark))
+    /// Iterates over the client's breakpoints that are kept.
+    fn kept_client_breakpoints(&self) -> impl Iterator<Item = &ClientBreakpoint> {
+        let surplus = self.surplus_breakpoints();
+        self.prompt_order.breakpoints.iter().filter(move |breakpoint| !surplus.contains(breakpoint))
     }
 
-    fn place(&self, mark: &ClientMark) -> String {
-        pointer(self.transcript.body, mark.holder).unwrap_or_default()
+    fn breakpoint_pointer(&self, breakpoint: &ClientBreakpoint) -> String {
+        find_pointer(self.transcript.body, breakpoint.object).unwrap_or_default()
     }
 
-    /// Where the marks are. Both lists are in the order of reading, so the client's come up in their own order.
-    fn placed(&self, marks: &[Mark], sizes: &[Tokens], total: Tokens) -> Vec<Placed> {
+    /// Describes the breakpoints. Both lists are in prompt order, so the client's breakpoints are matched one
+    /// after another.
+    fn describe_breakpoints(
+        &self,
+        breakpoints: &[Breakpoint],
+        sizes: &[Tokens],
+        total: Tokens,
+    ) -> Vec<PlacedBreakpoint> {
         let body = self.transcript.body;
-        let mut clients = self.clients();
-        let placed = marks.iter().map(|mark| {
-            let at = match (mark.by, mark.piece.map(|piece| self.reading.pieces[piece].seat)) {
-                (By::Client, _) => clients.next().map(|client| self.place(client)),
-                (By::Longhaul, Some(Seat::Block(at) | Seat::Message(at))) => pointer(body, at),
-                (By::Longhaul, Some(Seat::String(at))) => pointer(body, at).map(|at| at + "/0"),
-                (By::Longhaul, _) => None,
+        let mut clients = self.kept_client_breakpoints();
+        let placed = breakpoints.iter().map(|breakpoint| {
+            let at = match (
+                breakpoint.owner,
+                breakpoint.piece.map(|piece| self.prompt_order.pieces[piece].breakpoint_target),
+            ) {
+                (BreakpointOwner::Client, _) => clients.next().map(|client| self.breakpoint_pointer(client)),
+                (BreakpointOwner::Longhaul, Some(BreakpointTarget::Block(at) | BreakpointTarget::Message(at))) => {
+                    find_pointer(body, at)
+                }
+                (BreakpointOwner::Longhaul, Some(BreakpointTarget::String(at))) => {
+                    find_pointer(body, at).map(|at| at + "/0")
+                }
+                (BreakpointOwner::Longhaul, _) => None,
             };
-            let prefix_tokens = mark.piece.map_or(total, |piece| sizes[piece]);
-            Placed { at: at.unwrap_or_default(), by: mark.by, ttl: mark.lifetime, prefix_tokens }
+            let prefix_tokens = breakpoint.piece.map_or(total, |piece| sizes[piece]);
+            PlacedBreakpoint {
+                at: at.unwrap_or_default(),
+                by: breakpoint.owner,
+                ttl: breakpoint.lifetime,
+                prefix_tokens,
+            }
         });
         placed.collect()
     }
 
-    fn volatile(&self, sizes: &[Tokens], total: Tokens, prices: Option<&Prices>) -> Vec<Found> {
-        let found = |Volatile { name, pace, part, piece, line, text, remedy }: Volatile| {
-            let before = piece.checked_sub(1).map_or(Tokens::ZERO, |before| sizes[before]);
-            let tokens_behind = total - before;
-            let at = pointer(self.transcript.body, self.reading.pieces[piece].at).unwrap_or_default();
-            let usd_each_change = prices.map(|prices| lost(tokens_behind, prices));
-            Found { name, text, part, at, line, pace, remedy, tokens_behind, usd_each_change }
+    fn find_volatile(&self, sizes: &[Tokens], total: Tokens, prices: Option<&ModelPrices>) -> Vec<VolatileFinding> {
+        let found = |VolatileText { name, frequency: pace, part, piece, line, text, remedy }: VolatileText| {
+            let tokens_before = piece.checked_sub(1).map_or(Tokens::ZERO, |previous| sizes[previous]);
+            let tokens_behind = total - tokens_before;
+            let at = find_pointer(self.transcript.body, self.prompt_order.pieces[piece].at).unwrap_or_default();
+            let usd_each_change = prices.map(|prices| cache_miss_cost(tokens_behind, prices));
+            VolatileFinding { name, text, part, at, line, pace, remedy, tokens_behind, usd_each_change }
         };
-        cache::volatile(self.transcript.body, &self.reading).into_iter().map(found).collect()
+        cache::find_volatile_text(self.transcript.body, &self.prompt_order).into_iter().map(found).collect()
     }
 }
 
-/// What it costs that so many tokens are written again, and not read.
-pub(super) fn lost(tokens: Tokens, prices: &Prices) -> Dollars {
+/// Returns the extra cost if the provider writes tokens to its cache instead of reading them from it.
+pub(super) fn cache_miss_cost(tokens: Tokens, prices: &ModelPrices) -> Dollars {
     Dollars(tokens.number() as f64 * (prices.price.write_5m - prices.price.read) / 1e6)
 }
 
-fn say(answer: &Answer, shown: &str) {
-    output::say(&answer.status);
-    for Placed { at, by, ttl, prefix_tokens } in &answer.marks {
+fn print_output(output: &CacheOutput, shown: &str) {
+    output::print_message(&output.status);
+    for PlacedBreakpoint { at, by, ttl, prefix_tokens } in &output.breakpoints {
         let (by, ttl) = match (by, ttl) {
-            (By::Client, Lifetime::FiveMinutes) => (" (the client's)", "5m"),
-            (By::Client, Lifetime::OneHour) => (" (the client's)", "1h"),
-            (By::Longhaul, Lifetime::FiveMinutes) => ("", "5m"),
-            (By::Longhaul, Lifetime::OneHour) => ("", "1h"),
+            (BreakpointOwner::Client, CacheLifetime::FiveMinutes) => (" (the client's)", "5m"),
+            (BreakpointOwner::Client, CacheLifetime::OneHour) => (" (the client's)", "1h"),
+            (BreakpointOwner::Longhaul, CacheLifetime::FiveMinutes) => ("", "5m"),
+            (BreakpointOwner::Longhaul, CacheLifetime::OneHour) => ("", "1h"),
         };
         let at = if at.is_empty() { "/" } else { at };
-        output::say(&format!("breakpoint on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+        output::print_message(&format!("breakpoint on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
     }
-    for at in &answer.removed {
+    for at in &output.removed {
         let at = if at.is_empty() { "/" } else { at };
-        output::say(&format!("breakpoint on {at} removed: a provider takes {MOST_MARKS}"));
+        output::print_message(&format!("breakpoint on {at} removed: the provider allows {MAX_BREAKPOINTS}"));
     }
-    if let Some(key) = &answer.prompt_cache_key {
-        output::say(&format!("prompt_cache_key {key}"));
+    if let Some(key) = &output.prompt_cache_key {
+        output::print_message(&format!("prompt_cache_key {key}"));
     }
-    answer.volatile.iter().for_each(|found| output::say(&advice(found)));
-    answer.notes.iter().for_each(|note| output::say(&format!("{shown}: {note}")));
+    output.volatile.iter().for_each(|found| output::print_message(&volatile_advice(found)));
+    output.notes.iter().for_each(|note| output::print_message(&format!("{shown}: {note}")));
 }
 
-/// What changes, what it costs, and what could be done about it.
-fn advice(found: &Found) -> String {
-    let Found { name, text, at, line, tokens_behind, .. } = found;
+/// Describes a volatile text, its cost, and a remedy.
+fn volatile_advice(found: &VolatileFinding) -> String {
+    let VolatileFinding { name, text, at, line, tokens_behind, .. } = found;
     let pace = match found.pace {
-        Pace::Request => "may change with every request",
-        Pace::Day => "changes every day",
-        Pace::Session => "is another one in each session",
+        ChangeFrequency::Request => "may change with every request",
+        ChangeFrequency::Day => "changes every day",
+        ChangeFrequency::Session => "is different in each session",
     };
     let money = found.usd_each_change.map_or(String::new(), |usd| format!(", {usd}"));
     let remedy = match found.remedy {
-        Remedy::SplitOff => "as a block of its own behind the rest it would cost itself only",
+        Remedy::SplitOff => "put it in its own block after the rest, so that only it is uncached",
         Remedy::MoveToEnd => {
-            "at the end of the system prompt, or in the newest message, it would cost itself only"
+            "put it at the end of the system prompt or in the newest message, so that only it is uncached"
         }
     };
     format!(
-        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens are uncached and re-billed{money}; {remedy}",
+        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens are uncached and written to the cache again{money}; {remedy}",
         text.trim()
     )
 }

@@ -1,77 +1,81 @@
-//! `longhaul config`: what is in force, where each value came from, and which of them nothing goes by yet.
+//! `longhaul config`: prints the active configuration, the origin of each value, and the keys that have no
+//! effect yet.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, FILE, FileRead, Found, Leaf, Origin, Settings, has_effect};
-use crate::engines::{Available, Waiting};
+use crate::config::{CONFIG_FILE_NAME, ConfigValue, Environment, FileOrigin, LoadedFile, Origin, Settings, has_effect};
+use crate::engines::{AvailableEngines, PluginCaller};
 use crate::failure::Failure;
-use crate::output::{self, FAINT, Line, Page, STRONG};
+use crate::output::{self, EMPHASIS_STYLE, Page, SECONDARY_STYLE, StyledLine};
 
 #[derive(Serialize)]
-struct Answer<'s> {
+struct ConfigOutput<'s> {
     /// The nearest file that was read, which wins over the others.
     file: Option<&'s str>,
     /// The reason why it was read.
-    found: Option<Found>,
+    #[serde(rename = "found")]
+    origin: Option<FileOrigin>,
     /// All files that were read, the lowest layer first.
-    files: &'s [FileRead],
-    values: Vec<Row<'s>>,
+    files: &'s [LoadedFile],
+    values: Vec<ConfigRow<'s>>,
     notes: Vec<String>,
-    warnings: &'s [longhaul_engine::policy::Warning],
+    warnings: &'s [longhaul_engine::policy::ConfigWarning],
 }
 
 #[derive(Serialize)]
-struct Row<'s> {
+struct ConfigRow<'s> {
     key: String,
     value: &'s Value,
     origin: &'s Origin,
     has_effect: bool,
 }
 
-impl<'s> Row<'s> {
-    fn new(leaf: &'s Leaf) -> Self {
+impl<'s> ConfigRow<'s> {
+    fn new(leaf: &'s ConfigValue) -> Self {
         let has_effect = has_effect(&leaf.path);
-        Row { key: leaf.path.join("."), value: &leaf.value, origin: &leaf.origin, has_effect }
+        ConfigRow { key: leaf.path.join("."), value: &leaf.value, origin: &leaf.origin, has_effect }
     }
 }
 
 pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Failure> {
-    output::refuse_inputs(args.answer.to(), args.config.config.as_deref())?;
+    output::refuse_overwriting_inputs(args.output.file(), args.config.config.as_deref())?;
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
-    let available = Available::new(&settings, environment, Waiting::User)?;
-    let to = args.answer.to();
-    let values: Vec<Row<'_>> = settings.values.iter().map(Row::new).collect();
-    if args.answer.json {
+    let available = AvailableEngines::new(&settings, environment, PluginCaller::User)?;
+    let to = args.output.file();
+    let values: Vec<ConfigRow<'_>> = settings.values.iter().map(ConfigRow::new).collect();
+    if args.output.json {
         let file = settings.files.last();
-        let answer = Answer {
+        let output = ConfigOutput {
             file: file.map(|file| file.name.as_str()),
-            found: file.map(|file| file.found),
+            origin: file.map(|file| file.origin),
             files: &settings.files,
             values,
             notes: [settings.notes.clone(), available.notes.clone()].concat(),
             warnings: &settings.warnings,
         };
-        return output::write_json(to, &answer);
+        return output::write_json(to, &output);
     }
-    settings.say_notes(&settings.warnings);
-    available.notes.iter().for_each(|line| output::say(line));
-    let line = |Row { key, value, origin, has_effect }: Row<'_>| {
+    settings.print_notes(&settings.warnings);
+    available.notes.iter().for_each(|line| output::print_message(line));
+    let line = |ConfigRow { key, value, origin, has_effect }: ConfigRow<'_>| {
         let effect = if has_effect { "" } else { "no effect yet" };
-        let style = if *origin == Origin::Default { FAINT } else { STRONG };
-        let origin = Line::default().styled(style, origin.to_string());
-        [key.into(), value.to_string().into(), origin, Line::default().styled(FAINT, effect)]
+        let style = if *origin == Origin::Default { SECONDARY_STYLE } else { EMPHASIS_STYLE };
+        let origin = StyledLine::default().styled(style, origin.to_string());
+        [key.into(), value.to_string().into(), origin, StyledLine::default().styled(SECONDARY_STYLE, effect)]
     };
     let mut page = Page::default();
-    for FileRead { name, found, trusted } in settings.files.iter().rev() {
-        let rights = if *trusted { "" } else { ", not trusted: it sets numbers only" };
-        page.line(format!("configuration: {name}, {}{rights}", found.words()));
+    for LoadedFile { name, origin, trusted } in settings.files.iter().rev() {
+        let rights = if *trusted { "" } else { ", not trusted: only its numbers apply" };
+        page.add_line(format!("configuration: {name}, {}{rights}", origin.description()));
     }
     if settings.files.is_empty() {
-        page.line(format!("configuration: none, so defaults; longhaul init writes a {FILE} to begin with"));
+        page.add_line(format!(
+            "configuration: none, so the defaults apply; longhaul init writes a {CONFIG_FILE_NAME} with all keys"
+        ));
     }
-    page.blank();
-    page.table(values.into_iter().map(line));
-    output::give(to, &page)
+    page.add_blank();
+    page.add_table(values.into_iter().map(line));
+    output::write_page(to, &page)
 }

@@ -1,315 +1,337 @@
-//! `longhaul cost`: a session, replayed on every course, and what each would have cost.
+//! `longhaul cost`: replays a session with every strategy and compares the costs.
 
-mod page;
-mod recorded;
-mod table;
-mod words;
+mod agent_session;
+mod html_page;
+mod sentences;
+mod text_page;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use longhaul_engine::cache::{Ends, FIVE_MINUTES, Provider, Route, Rules};
-use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session, Turn, Verdict};
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::{CacheProvider, CacheRules, CachingMode, FIVE_MINUTES, PrefixEnds};
+use longhaul_engine::cost::{
+    self, BreakpointPolicy, CostStrategy, RecordedRequest, RecordedSession, Replay, ReplayedRequest,
+};
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheStrategy, Config, Policy};
-use longhaul_engine::prices::{Dollars, Prices};
-use longhaul_engine::{Dialect, Refused, Tokens};
-use longhaul_server::agents;
+use longhaul_engine::prices::{Dollars, ModelPrices};
+use longhaul_engine::schedule::PricedDecision;
+use longhaul_engine::{ApiFormat, RewriteError, Tokens};
 use serde::Serialize;
 
-use crate::body;
-use crate::cli::{CostArgs, Strategies, caching_flags};
+use crate::cli::{CostArgs, StrategyChoice, caching_config_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{input, output, paid, parallel, route};
-use recorded::Recorded;
+use crate::request_body;
+use crate::{input, output, parallel, provider_choice, recorded_cost};
+use agent_session::AgentSessionInfo;
 
 #[derive(Serialize)]
-struct Answer {
-    /// What it comes to, in sentences.
+struct CostOutput {
+    /// The result in sentences.
     summary: Vec<String>,
-    /// What is known of the session itself, where an agent's was given.
-    recorded: Option<Recorded>,
+    /// The facts that the agent recorded, if the input is an agent's session.
+    recorded: Option<AgentSessionInfo>,
     requests: usize,
-    policies: Vec<Row>,
+    policies: Vec<CostRow>,
     model: String,
-    dialect: Dialect,
+    dialect: ApiFormat,
     dialect_sure: bool,
     status: String,
     window: Tokens,
     threshold: Tokens,
     minutes: f64,
-    pauses: Pauses,
-    prices: Prices,
+    pauses: PauseSource,
+    prices: ModelPrices,
     priced_as: Option<PricedAs>,
     notes: Vec<String>,
 }
 
-/// Whose prices were taken where the model's own are not known.
+/// The model whose prices were used, if the requested model has none of its own.
 #[derive(Serialize)]
 struct PricedAs {
-    asked: String,
+    #[serde(rename = "asked")]
+    requested: String,
     row: String,
-    why: String,
+    #[serde(rename = "why")]
+    reason: String,
 }
 
 impl PricedAs {
-    /// What is to be said of the prices that were taken; nothing where they are the model's own.
-    fn new(asked: &Model, taken: &Model, provider: Option<Provider>, prices: &Prices) -> Option<Self> {
+    /// Returns the model whose prices were used, or nothing if the prices are the requested model's own.
+    fn new(
+        requested: &Model,
+        priced_as: &Model,
+        provider: Option<CacheProvider>,
+        prices: &ModelPrices,
+    ) -> Option<Self> {
         let row = prices.row.clone()?;
-        let why = match provider {
-            Some(provider) if taken.name != asked.name => {
-                let (taken, provider) = (&taken.name, provider.name());
-                format!("no model of that name is known, and {taken} is the usual one of {provider}")
+        let reason = match provider {
+            Some(provider) if priced_as.name != requested.name => {
+                let (taken, provider) = (&priced_as.name, provider.name());
+                format!("the model is unknown; {taken} is the usual one of {provider}")
             }
-            _ if prices.nearest => "it is not on the list of prices, and this is the nearest".to_owned(),
+            _ if prices.nearest => "it has no known price, and this model is the nearest".to_owned(),
             _ => return None,
         };
-        Some(Self { asked: asked.name.clone(), row, why })
+        Some(Self { requested: requested.name.clone(), row, reason })
     }
 }
 
-/// Where the pauses come from, and how many of them the shortest cache does not outlive.
+/// The source of the pauses, and the number of pauses after which a five-minute cache entry has expired.
 #[derive(Serialize)]
-struct Pauses {
-    by: &'static str,
+struct PauseSource {
+    #[serde(rename = "by")]
+    name: &'static str,
     seed: Option<u64>,
     over_five_minutes: usize,
 }
 
-/// What one course came to.
+/// The result of replaying the session with one strategy.
 #[derive(Serialize)]
-struct Row {
+struct CostRow {
     name: String,
-    strategy: Option<CacheStrategy>,
+    #[serde(rename = "strategy")]
+    cache_strategy: Option<CacheStrategy>,
     compactions: usize,
-    /// Steps that had to be taken again, because a compaction took away what they brought,
+    /// The turns that the agent had to repeat, because a compaction removed a result that it needed later.
     forgotten: usize,
-    /// and what these steps cost; it is in `usd`.
+    /// The cost of the repeated turns. It is included in `usd`.
     forgotten_usd: Dollars,
     cached: Tokens,
     written: Tokens,
-    fresh: Tokens,
+    #[serde(rename = "fresh")]
+    uncached: Tokens,
     output: Tokens,
     usd: Dollars,
-    /// How much less it costs than `marks`, as a share; nothing for `marks` itself.
+    /// The share saved compared with `marks` (breakpoints without compaction). It is empty for `marks`
+    /// itself.
     saved: Option<f64>,
     hit_rate: Option<f64>,
     largest: Tokens,
     over_window: usize,
-    compacted: Vec<Compaction>,
+    compacted: Vec<CostCompaction>,
     #[serde(skip)]
-    course: Course,
+    cost_strategy: CostStrategy,
     #[serde(skip)]
-    turns: Vec<Turn>,
+    replayed: Vec<ReplayedRequest>,
 }
 
 #[derive(Serialize)]
-struct Compaction {
+struct CostCompaction {
     request: usize,
     minute: f64,
     before: Tokens,
     after: Tokens,
-    /// Steps that had to be taken again before the next compaction,
+    /// The turns that had to be repeated before the next compaction.
     forgotten: usize,
-    /// and the tokens that they brought back.
+    /// The tokens that the repeated turns fetched again.
     fetched: Tokens,
     reason: String,
     #[serde(flatten)]
-    verdict: Option<Verdict>,
+    decision: Option<PricedDecision>,
 }
 
 pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Failure> {
     if args.policy.engine.is_some() {
-        return Err(Failure::Wrong(
-            "cost compares the engines with each other; leave --engine out".to_owned(),
-        ));
+        return Err(Failure::InvalidInput("cost compares the engines with each other; leave --engine out".to_owned()));
     }
-    let inputs = [Some(&args.body), args.pauses.as_ref(), args.told.place.config.as_ref()];
-    output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten().map(PathBuf::as_path))?;
-    let mut body = recorded::body(args)?;
-    let model = body::model(&args.told, &body.parse(&args.told)?.0);
-    let unseen = recorded::fill(&mut body, &model);
-    let (transcript, notes) = body.parse(&args.told)?;
-    let mut notes = body::note_lines(&transcript, &notes);
-    let asked_model = body::model(&args.told, &transcript);
+    let inputs = [Some(&args.body), args.pauses.as_ref(), args.input.store_flags.config.as_ref()];
+    output::refuse_overwriting_inputs(args.output.file(), inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    let mut body = agent_session::read_request(args)?;
+    let model = request_body::stated_model(&args.input, &body.parse(&args.input)?.0);
+    let unseen = agent_session::add_unseen_text(&mut body, &model);
+    let (transcript, notes) = body.parse(&args.input)?;
+    let mut notes = request_body::parse_note_lines(&transcript, &notes);
+    let asked_model = request_body::stated_model(&args.input, &transcript);
     let is_known = asked_model.row.is_some();
-    let told = route::provider(args.cached.provider, &args.told, &transcript);
-    let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
-    let model = route::model(&args.told, &transcript, provider, &mut notes);
-    let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(
-        args.cached.ttl.or_else(|| recorded::ttl(&body)),
-        args.strategy.and_then(Strategies::one),
+    let chosen_provider = provider_choice::choose_provider(args.caching.provider, &args.input, &transcript);
+    let provider =
+        chosen_provider.or_else(|| provider_choice::default_provider(transcript.api_format).filter(|_| !is_known));
+    let model = provider_choice::choose_model(&args.input, &transcript, provider, &mut notes);
+    let mut flags = args.policy.config_flags(&model.name);
+    flags.extend(caching_config_flags(
+        args.caching.ttl.or_else(|| agent_session::recorded_ttl(&body)),
+        args.strategy.and_then(StrategyChoice::single),
     ));
-    let settings = Settings::load(args.told.place.config.as_deref(), environment, flags)?;
+    let settings = Settings::load(args.input.store_flags.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
-        Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
+        Policy::new(&settings.engine, &model).map_err(|invalid| settings.invalid_value_failure(&invalid))?;
     notes.extend(settings.note_lines(&warnings));
     let Some(prices) = &policy.prices else {
         let name = &model.name;
-        let paid = body.session.as_ref().and_then(|read| paid::paid(&read.session, &settings.engine));
-        let paid = paid.map_or(String::new(), |paid| format!("the session cost {}, as recorded; ", paid.usd));
-        return Err(Failure::Wrong(format!(
-            "{paid}no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
+        let cost = body
+            .agent_session
+            .as_ref()
+            .and_then(|read| recorded_cost::sum_recorded_cost(&read.session, &settings.engine));
+        let cost = cost.map_or(String::new(), |cost| format!("the session cost {}, as recorded; ", cost.usd));
+        return Err(Failure::InvalidInput(format!(
+            "{cost}no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
         )));
     };
     let priced_as = PricedAs::new(&asked_model, &model, provider, prices);
-    notes.extend(priced_as.iter().map(|p| format!("{} is priced as {}: {}", p.asked, p.row, p.why)));
-    let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
-    let session = Session::of(&transcript, &policy.model, &mut Known::default());
+    notes.extend(priced_as.iter().map(|p| format!("{} is priced as {}: {}", p.requested, p.row, p.reason)));
+    let mode = CachingMode::new(&policy.caching, &policy.model, provider, transcript.api_format);
+    let session = RecordedSession::new(&transcript, &policy.model, &mut BlockCache::default());
     let mut requests = session.requests();
-    let agents_own = body.session.as_ref().map(|read| &read.session);
-    requests.truncate(agents_own.map_or(usize::MAX, recorded::answered));
-    requests.truncate(args.requests.map_or(usize::MAX, |most| most as usize));
+    let agent_session = body.agent_session.as_ref().map(|read| &read.session);
+    requests.truncate(agent_session.map_or(usize::MAX, agent_session::count_answered_requests));
+    requests.truncate(args.requests.map_or(usize::MAX, |max| max as usize));
     if requests.is_empty() {
-        return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
+        return Err(Failure::InvalidInput(format!("{} contains no request that a model could answer", body.label)));
     }
-    let (pauses, by) = pauses(args, &requests, agents_own)?;
-    let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
+    let (pauses, pause_source) = resolve_pauses(args, &requests, agent_session)?;
+    let recorded =
+        agent_session.map(|session| AgentSessionInfo { unseen, ..AgentSessionInfo::new(session, &settings.engine) });
     notes.extend(body.session_notes());
-    let asked = Asked {
+    let input = CostInput {
         config: &settings.engine,
         policy: &policy,
         replay: Replay {
             session: &session,
             requests: &requests,
             pauses: &pauses,
-            rules: rules(&route, &policy),
+            rules: cache_rules(&mode, &policy),
             price: &prices.price,
-            marks: marks(&route),
+            breakpoints: breakpoint_policy(&mode),
         },
     };
-    let several = args.strategy == Some(Strategies::All);
-    let mut policies = asked.rows(if several { &CacheStrategy::ALL } else { &[] })?;
-    table::measure(&mut policies);
-    let mut answer = Answer {
+    let several = args.strategy == Some(StrategyChoice::All);
+    let mut policies = input.replay_strategies(if several { &CacheStrategy::ALL } else { &[] })?;
+    text_page::set_savings(&mut policies);
+    let mut output = CostOutput {
         summary: Vec::new(),
         recorded,
         requests: requests.len(),
         policies,
         model: model.name.clone(),
-        dialect: transcript.dialect,
-        dialect_sure: transcript.dialect_sure,
-        status: route.status(&policy.model, provider),
+        dialect: transcript.api_format,
+        dialect_sure: transcript.is_api_format_certain,
+        status: mode.status_line(&policy.model, provider),
         window: policy.window,
         threshold: policy.threshold,
         minutes: pauses.iter().skip(1).sum::<Duration>().as_secs_f64() / 60.0,
-        pauses: by,
+        pauses: pause_source,
         prices: prices.clone(),
         priced_as,
-        notes: [notes, asked.notes(&route)].concat(),
+        notes: [notes, input.notes(&mode)].concat(),
     };
-    answer.summary = words::summary(&answer);
-    give(args, &answer, &body.shown)
+    output.summary = sentences::summary_sentences(&output);
+    write_output(args, &output, &body.label)
 }
 
-/// Marks are no use where nothing is known to take them; what a provider keeps by itself it keeps all the same.
-fn rules(route: &Route, policy: &Policy) -> Rules {
-    match route {
-        Route::Off(_) => Rules { ends: Ends::Nowhere, ..Rules::of(&policy.model) },
-        _ => Rules::of(&policy.model),
+/// Returns the cache rules. If caching is off, no prefix is ever cached.
+fn cache_rules(mode: &CachingMode, policy: &Policy) -> CacheRules {
+    match mode {
+        CachingMode::Off(_) => CacheRules { ends: PrefixEnds::Nowhere, ..CacheRules::for_model(&policy.model) },
+        _ => CacheRules::for_model(&policy.model),
     }
 }
 
-fn marks(route: &Route) -> Option<Marks> {
-    match *route {
-        Route::Marks { carrier, strategy, ttl, .. } => Some(Marks { strategy, ttl, carrier }),
+fn breakpoint_policy(mode: &CachingMode) -> Option<BreakpointPolicy> {
+    match *mode {
+        CachingMode::Breakpoints { carrier, strategy, ttl, .. } => Some(BreakpointPolicy { strategy, ttl, carrier }),
         _ => None,
     }
 }
 
-/// Who pauses longer has another session; and sums of pauses stay numbers.
-const LONGEST_PAUSE: Duration = Duration::from_hours(24 * 366);
+/// The longest pause that is accepted. After a year it is another session, and the limit keeps sums of pauses
+/// from overflowing.
+const MAX_PAUSE: Duration = Duration::from_hours(24 * 366);
 
-/// The pauses before the requests, and where they come from.
-fn pauses(
+/// Returns the pause before each request, and the source of the pauses.
+fn resolve_pauses(
     args: &CostArgs,
-    requests: &[Sent],
-    session: Option<&agents::Session>,
-) -> Result<(Vec<Duration>, Pauses), Failure> {
-    let own = session.and_then(|session| recorded::pauses(session, requests.len()));
+    requests: &[RecordedRequest],
+    session: Option<&longhaul_agents::AgentSession>,
+) -> Result<(Vec<Duration>, PauseSource), Failure> {
+    let recorded = session.and_then(|session| agent_session::recorded_pauses(session, requests.len()));
     let seconds = |typed: f64, place: &str| {
-        let pause = Duration::try_from_secs_f64(typed).ok().filter(|pause| *pause <= LONGEST_PAUSE);
+        let pause = Duration::try_from_secs_f64(typed).ok().filter(|pause| *pause <= MAX_PAUSE);
         let wrong = || format!("{place} is {typed}; a pause is a number of seconds, from 0 to a year");
-        pause.ok_or_else(|| Failure::Wrong(wrong()))
+        pause.ok_or_else(|| Failure::InvalidInput(wrong()))
     };
-    let (pauses, by, seed) = match (&args.pauses, args.pause, own) {
-        (Some(path), ..) => (listed(path, requests.len(), seconds)?, "recorded", None),
+    let (pauses, name, seed) = match (&args.pauses, args.pause, recorded) {
+        (Some(path), ..) => (read_pause_file(path, requests.len(), seconds)?, "recorded", None),
         (None, Some(typed), _) => (vec![seconds(typed, "--pause")?; requests.len()], "constant", None),
-        (None, None, Some(own)) => (own, "recorded", None),
-        (None, None, None) => (cost::pauses(requests, args.seed), "drawn", Some(args.seed)),
+        (None, None, Some(recorded)) => (recorded, "recorded", None),
+        (None, None, None) => (cost::simulate_pauses(requests, args.seed), "drawn", Some(args.seed)),
     };
     let over_five_minutes = pauses.iter().skip(1).filter(|pause| **pause > FIVE_MINUTES).count();
-    Ok((pauses, Pauses { by, seed, over_five_minutes }))
+    Ok((pauses, PauseSource { name, seed, over_five_minutes }))
 }
 
-/// The pauses of a file, one a line, before every request but the first.
-fn listed(
+/// Reads a file of pauses in seconds, one per line, for every request but the first.
+fn read_pause_file(
     path: &Path,
     requests: usize,
     seconds: impl Fn(f64, &str) -> Result<Duration, Failure>,
 ) -> Result<Vec<Duration>, Failure> {
-    let shown = input::shown(path);
+    let shown = input::label(path);
     let text = input::read_text(path)?;
     let mut pauses = vec![Duration::ZERO];
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let place = format!("line {} of {shown}", at + 1);
         let typed = line.trim().parse().map_err(|_| {
-            Failure::Wrong(format!(
-                "{place} is no number; give the seconds before each request but the first"
+            Failure::InvalidInput(format!(
+                "{place} is not a number; give the seconds before each request but the first"
             ))
         })?;
         pauses.push(seconds(typed, &place)?);
     }
     if pauses.len() < requests {
         let (there, wanted) = (pauses.len() - 1, requests - 1);
-        return Err(Failure::Wrong(format!(
-            "{shown} has {there} pauses, and {wanted} are needed: one before each request but the first"
+        return Err(Failure::InvalidInput(format!(
+            "{shown} has {there} pauses, but {wanted} are needed: one before each request but the first"
         )));
     }
     pauses.truncate(requests);
     Ok(pauses)
 }
 
-/// A session that is to be replayed on every course.
-struct Asked<'a> {
+/// A session to replay with every strategy.
+struct CostInput<'a> {
     config: &'a Config,
     policy: &'a Policy,
     replay: Replay<'a, 'a, 'a>,
 }
 
-impl Asked<'_> {
-    /// Every course with each of these strategies; without any, with the one that is in force.
-    fn rows(&self, strategies: &[CacheStrategy]) -> Result<Vec<Row>, Failure> {
-        let with = |marks: Marks| {
-            let marks = strategies.iter().map(move |strategy| Marks { strategy: *strategy, ..marks });
-            marks.map(|marks| Replay { marks: Some(marks), ..self.replay }).collect()
+impl CostInput<'_> {
+    /// Replays the session with every compaction strategy, each with all of the given cache strategies. If
+    /// none is given, the configured one is used.
+    fn replay_strategies(&self, cache_strategies: &[CacheStrategy]) -> Result<Vec<CostRow>, Failure> {
+        let with_each_strategy = |breakpoints: BreakpointPolicy| {
+            let policies =
+                cache_strategies.iter().map(move |strategy| BreakpointPolicy { strategy: *strategy, ..breakpoints });
+            policies.map(|policy| Replay { breakpoints: Some(policy), ..self.replay }).collect()
         };
-        let mut replays: Vec<Replay<'_, '_, '_>> = self.replay.marks.map_or_else(Vec::new, with);
+        let mut replays: Vec<Replay<'_, '_, '_>> = self.replay.breakpoints.map_or_else(Vec::new, with_each_strategy);
         if replays.is_empty() {
             replays.push(self.replay);
         }
         let mut items = Vec::new();
         for (at, replay) in replays.iter().enumerate() {
-            // Without marks one strategy is like the other.
-            let courses = Course::ALL.into_iter().filter(|course| at == 0 || *course != Course::Nothing);
-            for course in courses {
-                let policy = course
+            // Passthrough sets no breakpoints, so the cache strategies do not differ.
+            let strategies = CostStrategy::ALL
+                .into_iter()
+                .filter(|cost_strategy| at == 0 || *cost_strategy != CostStrategy::Passthrough);
+            for cost_strategy in strategies {
+                let policy = cost_strategy
                     .policy(self.config, &self.policy.model)
-                    .map_err(|invalid| Failure::Wrong(invalid.to_string()))?;
-                items.push((replay, course, policy));
+                    .map_err(|invalid| Failure::InvalidInput(invalid.to_string()))?;
+                items.push((replay, cost_strategy, policy));
             }
         }
-        let mut progress = Progress::of(Some(items.len()), "policies");
+        let mut progress = Progress::new(Some(items.len()), "policies");
         let mut rows = Vec::new();
-        let work = |known: &mut Known, (replay, course, policy): (&Replay<'_, '_, '_>, Course, Policy)| {
-            Ok(row(course, replay.marks, &policy, replay.run(course, &policy, known)?))
+        let work = |cache: &mut BlockCache,
+                    (replay, cost_strategy, policy): (&Replay<'_, '_, '_>, CostStrategy, Policy)| {
+            Ok(cost_row(cost_strategy, replay.breakpoints, &policy, replay.run(cost_strategy, &policy, cache)?))
         };
-        let broken = parallel::in_order(items.into_iter(), work, |row: Result<Row, Refused>| {
+        let broken = parallel::map_in_order(items.into_iter(), work, |row: Result<CostRow, RewriteError>| {
             progress.step();
             match row {
                 Ok(row) => rows.push(row),
@@ -318,24 +340,24 @@ impl Asked<'_> {
             ControlFlow::Continue(())
         });
         match broken {
-            ControlFlow::Break(refused) => Err(Failure::World(format!(
-                "a mistake of ours kept the session from being replayed: {refused}"
-            ))),
+            ControlFlow::Break(refused) => {
+                Err(Failure::System(format!("internal error, the session could not be replayed: {refused}")))
+            }
             ControlFlow::Continue(()) => Ok(rows),
         }
     }
 
-    /// What a reader of the figures should know.
-    fn notes(&self, route: &Route) -> Vec<String> {
+    /// Returns notes about assumptions behind the figures.
+    fn notes(&self, mode: &CachingMode) -> Vec<String> {
         let mut notes = Vec::new();
-        match route {
-            Route::Off(reason) => {
+        match mode {
+            CachingMode::Off(reason) => {
                 notes.push(format!("without a cache every policy pays for every token: {reason}"));
             }
-            Route::Key | Route::Automatic => {
+            CachingMode::CacheKey | CachingMode::Automatic => {
                 notes.push("the provider caches by itself, so breakpoints change nothing".to_owned());
             }
-            Route::Marks { .. } => {}
+            CachingMode::Breakpoints { .. } => {}
         }
         if let Some(prices) = self.policy.prices.as_ref().filter(|prices| !prices.assumed.is_empty()) {
             let assumed: Vec<&str> = prices.assumed.iter().map(String::as_str).collect();
@@ -349,20 +371,27 @@ impl Asked<'_> {
     }
 }
 
-fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) -> Row {
-    let (usage, usd) = cost::total(&turns);
-    let forgotten = || turns.iter().flat_map(|turn| &turn.forgotten);
-    let compacted = compactions(&turns);
+fn cost_row(
+    cost_strategy: CostStrategy,
+    breakpoints: Option<BreakpointPolicy>,
+    policy: &Policy,
+    turns: Vec<ReplayedRequest>,
+) -> CostRow {
+    let (usage, usd) = cost::sum_requests(&turns);
+    let forgotten = || turns.iter().flat_map(|turn| &turn.refetched);
+    let compacted = list_compactions(&turns);
     let window = policy.window;
-    Row {
-        name: course.to_string(),
-        strategy: marks.map(|marks| marks.strategy).filter(|_| course != Course::Nothing),
+    CostRow {
+        name: cost_strategy.to_string(),
+        cache_strategy: breakpoints
+            .map(|breakpoints| breakpoints.strategy)
+            .filter(|_| cost_strategy != CostStrategy::Passthrough),
         compactions: compacted.len(),
         forgotten: forgotten().count(),
         forgotten_usd: forgotten().fold(Dollars::ZERO, |sum, step| sum + step.bill.total()),
         cached: usage.read.unwrap_or_default(),
         written: usage.written.unwrap_or_default(),
-        fresh: usage.fresh(),
+        uncached: usage.uncached(),
         output: usage.output.unwrap_or_default(),
         usd,
         saved: None,
@@ -370,16 +399,16 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
         largest: turns.iter().map(|turn| turn.tokens).max().unwrap_or_default(),
         over_window: turns.iter().filter(|turn| turn.tokens > window).count(),
         compacted,
-        course,
-        turns,
+        cost_strategy,
+        replayed: turns,
     }
 }
 
-/// The compactions of a replay, each with what was forgotten up to the next.
-fn compactions(turns: &[Turn]) -> Vec<Compaction> {
-    let mut compactions: Vec<Compaction> = Vec::new();
+/// Lists the compactions of a replay, each with the turns that were repeated before the next one.
+fn list_compactions(turns: &[ReplayedRequest]) -> Vec<CostCompaction> {
+    let mut compactions: Vec<CostCompaction> = Vec::new();
     for (at, turn) in turns.iter().enumerate() {
-        compactions.extend(turn.compacted.as_ref().map(|done| Compaction {
+        compactions.extend(turn.compaction.as_ref().map(|done| CostCompaction {
             request: at + 1,
             minute: turn.at.as_secs_f64() / 60.0,
             before: done.before,
@@ -387,32 +416,32 @@ fn compactions(turns: &[Turn]) -> Vec<Compaction> {
             forgotten: 0,
             fetched: Tokens::ZERO,
             reason: done.reason.clone(),
-            verdict: done.verdict,
+            decision: done.decision,
         }));
         if let Some(last) = compactions.last_mut() {
-            last.forgotten += turn.forgotten.len();
-            last.fetched += turn.forgotten.iter().map(|step| step.tokens).sum::<Tokens>();
+            last.forgotten += turn.refetched.len();
+            last.fetched += turn.refetched.iter().map(|step| step.tokens).sum::<Tokens>();
         }
     }
     compactions
 }
 
-fn give(args: &CostArgs, answer: &Answer, shown: &str) -> Result<(), Failure> {
+fn write_output(args: &CostArgs, output: &CostOutput, shown: &str) -> Result<(), Failure> {
     let is_page = |path: &&Path| path.extension().is_some_and(|e| e == "html" || e == "htm");
-    let to = args.answer.to();
+    let to = args.output.file();
     let page = to.filter(is_page);
     if let Some(path) = page {
-        output::write(Some(path), page::page(answer, &name(shown)).as_bytes())?;
+        output::write(Some(path), html_page::render_html(output, &file_name(shown)).as_bytes())?;
     }
     let to = to.filter(|_| page.is_none());
-    if args.answer.json {
-        return output::write_json(to, answer);
+    if args.output.json {
+        return output::write_json(to, output);
     }
-    answer.notes.iter().for_each(|note| output::say(&format!("{shown}: {note}")));
-    output::give(to, &table::page(answer))
+    output.notes.iter().for_each(|note| output::print_message(&format!("{shown}: {note}")));
+    output::write_page(to, &text_page::page(output))
 }
 
-/// A body's name without the folders that it is in.
-fn name(shown: &str) -> String {
+/// Returns the name of a request's file without its folders.
+fn file_name(shown: &str) -> String {
     Path::new(shown).file_name().map_or_else(|| shown.to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,219 +1,230 @@
-//! `longhaul summarize`: what a model is asked about what a compaction folds, its answer, and what the audit mended of it.
+//! `longhaul summarize`: shows what a compaction asks a model, the model's summary, and the corrections that
+//! the audit makes.
 
 use longhaul_engine::Tokens;
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{CheckpointReport, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{CheckpointReport, CompactOptions, CompactedRequest, CompactionReport, Plan};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::redact::{Content, Redacted, Redactor, Rules};
-use longhaul_engine::summary::{self, Ask, End, Finding};
+use longhaul_engine::redact::{Redacted, RedactionMode, Redactor, Rules};
+use longhaul_engine::summary::{self, AuditFinding, Completeness, SummaryJob};
 use serde::Serialize;
 
-use crate::body::{self, Body};
+use crate::body_planner::{self, BodyPlanner};
 use crate::cli::SummarizeArgs;
 use crate::config::{Environment, Settings};
-use crate::engines::{Available, Waiting};
+use crate::engines::{AvailableEngines, PluginCaller};
 use crate::failure::Failure;
-use crate::folding::{self, Folding};
 use crate::output;
-use crate::summarizer::{self, About, Summarizer, Telling};
+use crate::request_body::{self, RequestBody};
+use crate::summarizer::{self, Announcement, Summarizer, SummarySubject};
 
-mod show;
+mod text_page;
 
-/// What stands in the place of the mark where nothing is sent.
-const NO_MARK: &str = "drawn-for-each-call";
-/// What stands in the place of an answer that is not there yet.
-const NO_ANSWER: &str = "(the answer to the question before this one)";
+/// The text in place of the random tag, if nothing is sent to a model.
+const TAG_PLACEHOLDER: &str = "drawn-for-each-call";
+/// The text in place of a reply that does not exist yet.
+const REPLY_PLACEHOLDER: &str = "(the reply to the previous question)";
 
 #[derive(Serialize)]
-struct Account {
+struct SummarizeOutput {
     body: String,
-    /// The model that is asked; nothing where none is configured.
+    /// The configured model, if there is one.
     model: Option<String>,
-    /// Where, and the name of the variable with the key; nothing where nobody was asked.
-    address: Option<String>,
+    /// The URL of the model, if it was asked.
+    #[serde(rename = "address")]
+    url: Option<String>,
+    /// The environment variable with the key for the model, if it was asked.
     key_env: Option<String>,
-    /// Why there is nothing to ask.
+    /// The reason why there is nothing to ask.
     reason: Option<String>,
-    ask: Option<Asked>,
-    answer: Option<Given>,
-    failed: Vec<Failed>,
-    findings: Vec<Finding>,
-    checkpoint: Option<Checkpoint>,
+    #[serde(rename = "ask")]
+    questions: Option<SummarizeQuestions>,
+    #[serde(rename = "answer")]
+    summary: Option<GivenSummary>,
+    failed: Vec<FailedModel>,
+    findings: Vec<AuditFinding>,
+    checkpoint: Option<SummarizeCheckpoint>,
     notes: Vec<String>,
 }
 
-/// What is asked, in as many questions as the model's window needs.
+/// The questions to the model: as many as its context window makes necessary.
 #[derive(Serialize)]
-struct Asked {
-    /// What the turns come to.
+struct SummarizeQuestions {
+    /// The tokens of the turns to summarize.
     tokens: Tokens,
-    /// About how long the summary is to be.
+    /// The intended length of the summary.
     budget: Tokens,
-    /// The window that the questions are made for.
+    /// The context window that the questions fit into.
     window: Tokens,
-    questions: Vec<Question>,
+    questions: Vec<SummarizeQuestion>,
 }
 
 #[derive(Serialize)]
-struct Question {
+struct SummarizeQuestion {
     system: String,
     user: String,
     max_tokens: Tokens,
 }
 
-/// What was answered, without secrets.
+/// The summary that was given by a model or a file, without secrets.
 #[derive(Serialize)]
-struct Given {
-    by: String,
+struct GivenSummary {
+    #[serde(rename = "by")]
+    author: String,
     text: String,
-    cut: bool,
+    #[serde(rename = "cut")]
+    is_truncated: bool,
 }
 
 #[derive(Serialize)]
-struct Failed {
+struct FailedModel {
     model: String,
-    why: String,
+    #[serde(rename = "why")]
+    reason: String,
 }
 
 #[derive(Serialize)]
-struct Checkpoint {
+struct SummarizeCheckpoint {
     #[serde(flatten)]
     report: CheckpointReport,
     text: String,
 }
 
 pub(crate) fn run(args: &SummarizeArgs, environment: &Environment) -> Result<(), Failure> {
-    let to = args.answer.to();
-    let inputs = [Some(&args.body), args.handed_in.as_ref(), args.told.place.config.as_ref()];
-    output::refuse_inputs(to, inputs.into_iter().flatten().map(std::path::PathBuf::as_path))?;
-    let body = Body::read(&args.body, &args.told)?;
-    body.say_session(&args.answer);
-    let account = account(args, environment, &body)?;
-    if args.answer.json {
-        return output::write_json(to, &account);
+    let to = args.output.file();
+    let inputs = [Some(&args.body), args.given_summary.as_ref(), args.input.store_flags.config.as_ref()];
+    output::refuse_overwriting_inputs(to, inputs.into_iter().flatten().map(std::path::PathBuf::as_path))?;
+    let body = RequestBody::read(&args.body, &args.input)?;
+    body.print_session_notes(&args.output);
+    let output = build_output(args, environment, &body)?;
+    if args.output.json {
+        return output::write_json(to, &output);
     }
-    output::give(to, &show::page(&account))
+    output::write_page(to, &text_page::page(&output))
 }
 
-fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Result<Account, Failure> {
-    let (transcript, notes) = body.parse(&args.told)?;
-    folding::refuse_behind(args.keep_from, &transcript, &body.shown)?;
-    let model = body::model(&args.told, &transcript);
-    let flags = args.policy.flags(&model.name);
-    let settings = Settings::load(args.told.place.config.as_deref(), environment, flags)?;
+fn build_output(
+    args: &SummarizeArgs,
+    environment: &Environment,
+    body: &RequestBody,
+) -> Result<SummarizeOutput, Failure> {
+    let (transcript, notes) = body.parse(&args.input)?;
+    body_planner::check_keep_from(args.keep_from, &transcript, &body.label)?;
+    let model = request_body::stated_model(&args.input, &transcript);
+    let flags = args.policy.config_flags(&model.name);
+    let settings = Settings::load(args.input.store_flags.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
-        Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
-    let rules = super::redact::rules(&settings)?;
-    let wish = Wish {
+        Policy::new(&settings.engine, &model).map_err(|invalid| settings.invalid_value_failure(&invalid))?;
+    let rules = super::redact::load_rules(&settings)?;
+    let options = CompactOptions {
         force: true,
         to_tokens: args.to_tokens.map(Tokens),
         keep_from: args.keep_from,
         focus: args.focus.clone(),
-        rules: rules.clone(),
-        ..Wish::default()
+        redaction_rules: rules.clone(),
+        ..CompactOptions::default()
     };
-    let (known, ledger) = (&mut Known::default(), &Ledger::default());
-    let available = Available::new(&settings, environment, Waiting::User)?;
-    let engine = &*available.engines.of(&policy.engine);
-    let (shown, transcript, policy) = (&body.shown, &transcript, &policy);
-    let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
-    let mut notes = body::note_lines(transcript, &notes);
+    let (cache, ledger) = (&mut BlockCache::default(), &Ledger::default());
+    let available = AvailableEngines::new(&settings, environment, PluginCaller::User)?;
+    let engine = &*available.engines.find_or_compressor(&policy.engine);
+    let (shown, transcript, policy) = (&body.label, &transcript, &policy);
+    let mut planner = BodyPlanner { engine, policy, block_cache: cache, transcript, ledger, label: shown };
+    let mut notes = request_body::parse_note_lines(transcript, &notes);
     notes.extend(settings.note_lines(&warnings));
-    let writer = summarizer::configured(&settings)?;
-    let by_code = folding.plan(&wish)?;
-    let mut account = Account {
-        body: body.shown.clone(),
+    let writer = summarizer::configured_policy(&settings)?;
+    let by_code = planner.plan(&options)?;
+    let mut output = SummarizeOutput {
+        body: body.label.clone(),
         model: writer.as_ref().map(|writer| writer.model.name.clone()),
-        address: None,
+        url: None,
         key_env: None,
         reason: None,
-        ask: None,
-        answer: None,
+        questions: None,
+        summary: None,
         failed: Vec::new(),
         findings: Vec::new(),
         checkpoint: None,
         notes,
     };
     let report = match &by_code {
-        Plan::Ready(Outcome { report, .. }) | Plan::Leave(report) => report,
+        Plan::Ready(CompactedRequest { report, .. }) | Plan::Unchanged(report) => report,
     };
-    let ask = folding.ask(&wish, report)?.filter(|_| report.checkpoint.is_some());
-    let Some(ask) = ask else {
-        account.reason = Some(why_not(report));
-        return Ok(account);
+    let job = planner.summary_job(&options, report)?.filter(|_| report.checkpoint.is_some());
+    let Some(job) = job else {
+        output.reason = Some(no_question_reason(report));
+        return Ok(output);
     };
     let writer = writer.as_ref().unwrap_or(policy);
-    if let Some(path) = &args.handed_in {
-        account.ask = Some(Asked::of(&ask, writer, NO_MARK));
-        let given = folding::handed_in(path)?;
-        let plan = folding.plan(&Wish { summary: Some(given.clone()), ..wish })?;
-        return Ok(account.with(plan, &rules, Some(given)));
+    if let Some(path) = &args.given_summary {
+        output.questions = Some(SummarizeQuestions::new(&job, writer, TAG_PLACEHOLDER));
+        let given = body_planner::read_given_summary(path)?;
+        let plan = planner.plan(&CompactOptions { summary: Some(given.clone()), ..options })?;
+        return Ok(output.with_summary(plan, &rules, Some(given)));
     }
-    let asks = || Summarizer::new(&settings, environment, Telling::Aloud);
-    let summarizer = if args.ask { None } else { asks()? };
+    let new_summarizer = || Summarizer::new(&settings, environment, Announcement::Print);
+    let summarizer = if args.ask { None } else { new_summarizer()? };
     let Some(summarizer) = summarizer else {
         if !args.ask {
             let key = "auxiliary.compression.model";
-            output::say(&format!("no model is configured in {key}; this is what one would be asked"));
+            output::print_message(&format!("no model is configured in {key}; this is the prompt that one would get"));
         }
-        account.ask = Some(Asked::of(&ask, writer, NO_MARK));
-        return Ok(account);
+        output.questions = Some(SummarizeQuestions::new(&job, writer, TAG_PLACEHOLDER));
+        return Ok(output);
     };
-    let mark = summarizer::mark()?;
-    account.ask = Some(Asked::of(&ask, writer, &mark));
-    account.asked(&summarizer, ask, mark, &mut folding, &wish, by_code)
+    let tag = summarizer::random_tag()?;
+    output.questions = Some(SummarizeQuestions::new(&job, writer, &tag));
+    output.ask_model(&summarizer, job, tag, &mut planner, &options, by_code)
 }
 
-/// Why there is nothing to ask.
-fn why_not(report: &Report) -> String {
+/// Explains why there is nothing to ask.
+fn no_question_reason(report: &CompactionReport) -> String {
     match (report.changed, report.checkpoint.is_some()) {
-        (false, _) => format!("nothing would be folded: {}", report.reason),
+        (false, _) => format!("nothing would be summarized: {}", report.reason),
         (true, false) => {
-            "nothing would be folded: shorter tool outputs are enough; --to-tokens N or --keep-from MESSAGE folds"
+            "nothing would be summarized: shorter tool outputs are enough; --to-tokens N or --keep-from MESSAGE summarizes"
                 .to_owned()
         }
-        (true, true) => "what would be folded is nothing to ask a model about".to_owned(),
+        (true, true) => "the turns contain nothing for a model to summarize".to_owned(),
     }
 }
 
-impl Account {
-    /// Asks the model, and makes the checkpoint of what it says.
-    fn asked(
+impl SummarizeOutput {
+    /// Asks the model, and plans the compaction with its summary.
+    fn ask_model(
         mut self,
         summarizer: &Summarizer,
-        ask: Ask,
-        mark: String,
-        folding: &mut Folding<'_, '_>,
-        wish: &Wish,
+        job: SummaryJob,
+        tag: String,
+        planner: &mut BodyPlanner<'_, '_>,
+        options: &CompactOptions,
         by_code: Plan,
     ) -> Result<Self, Failure> {
-        let seat = summarizer.seat();
-        (self.address, self.key_env) = (Some(seat.address()), seat.key_env().map(str::to_owned));
-        let (policy, dialect) = (folding.policy, folding.transcript.dialect);
-        let about = About { policy, dialect, rules: &wish.rules, key: None };
-        let asked = summarizer.ask(ask, mark, &about);
-        let mut plan = match &asked.answer {
-            Some(answer) => folding.plan(&Wish { summary: Some(answer.clone()), ..wish.clone() })?,
+        let model = summarizer.auxiliary_model();
+        (self.url, self.key_env) = (Some(model.url()), model.key_variable().map(str::to_owned));
+        let (policy, api_format) = (planner.policy, planner.transcript.api_format);
+        let subject = SummarySubject { policy, api_format, rules: &options.redaction_rules, key: None };
+        let attempt = summarizer.request_summary(job, tag, &subject);
+        let mut plan = match &attempt.summary {
+            Some(summary) => planner.plan(&CompactOptions { summary: Some(summary.clone()), ..options.clone() })?,
             None => by_code,
         };
-        let (Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) = &mut plan;
-        asked.enter(report);
-        self.failed = asked.failed.into_iter().map(|(model, why)| Failed { model, why }).collect();
-        Ok(self.with(plan, &wish.rules, asked.answer))
+        let (Plan::Unchanged(report) | Plan::Ready(CompactedRequest { report, .. })) = &mut plan;
+        attempt.add_to_report(report);
+        self.failed = attempt.failures.into_iter().map(|(model, reason)| FailedModel { model, reason }).collect();
+        Ok(self.with_summary(plan, &options.redaction_rules, attempt.summary))
     }
 
-    /// With an answer, and the compaction that was made of it.
-    fn with(mut self, plan: Plan, rules: &Rules, given: Option<summary::Answer>) -> Self {
-        self.answer = given.map(|given| {
-            // A model may say a secret again that it saw, or one of its own making.
-            let text =
-                Redactor::numbered(rules.clone()).redact(&given.text, Content::Text).text.into_string();
-            Given { by: given.by, text, cut: given.end == End::Cut }
+    /// Adds the summary and the compaction that was planned with it.
+    fn with_summary(mut self, plan: Plan, rules: &Rules, given: Option<summary::ModelSummary>) -> Self {
+        self.summary = given.map(|given| {
+            // A model may repeat a secret or make one up.
+            let text = Redactor::numbered(rules.clone()).redact(&given.text, RedactionMode::Text).text.into_string();
+            GivenSummary { author: given.author, text, is_truncated: given.completeness == Completeness::Truncated }
         });
-        if let Plan::Ready(Outcome { report, ledger, .. }) = plan {
+        if let Plan::Ready(CompactedRequest { report, ledger, .. }) = plan {
             let text = ledger.checkpoint().map(str::to_owned);
-            self.checkpoint = report.checkpoint.zip(text).map(|(report, text)| Checkpoint { report, text });
+            self.checkpoint = report.checkpoint.zip(text).map(|(report, text)| SummarizeCheckpoint { report, text });
             self.findings = report.findings;
             self.notes.extend(report.notes);
         }
@@ -221,17 +232,17 @@ impl Account {
     }
 }
 
-impl Asked {
-    fn of(ask: &Ask, writer: &Policy, mark: &str) -> Self {
+impl SummarizeQuestions {
+    fn new(job: &SummaryJob, writer: &Policy, tag: &str) -> Self {
         let window = writer.model.facts.input_window();
-        let ask = ask.clone().counted_by(writer.model.counter());
-        let before = Redacted::own(NO_ANSWER);
+        let job = job.clone().with_counter(writer.model.counter());
+        let previous_reply = Redacted::literal(REPLY_PLACEHOLDER);
         let question = |(at, part): (usize, &Redacted)| {
-            let asked = ask.question(part, (at > 0).then_some(&before), mark, window);
-            let (system, user) = (asked.system.into_string(), asked.user.into_string());
-            Question { system, user, max_tokens: asked.most }
+            let prompt = job.prompt(part, (at > 0).then_some(&previous_reply), tag, window);
+            let (system, user) = (prompt.system.into_string(), prompt.user.into_string());
+            SummarizeQuestion { system, user, max_tokens: prompt.max_reply_tokens }
         };
-        let questions = ask.parts(window).iter().enumerate().map(question).collect();
-        Self { tokens: ask.tokens(), budget: ask.budget, window, questions }
+        let questions = job.split_for_window(window).iter().enumerate().map(question).collect();
+        Self { tokens: job.tokens(), budget: job.budget, window, questions }
     }
 }

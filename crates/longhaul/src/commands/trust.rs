@@ -1,114 +1,115 @@
-//! `longhaul trust`: allow a configuration that was found in a project to set every key, list such files, end it.
+//! `longhaul trust`: allows a project's configuration file to set every key, lists such files, or revokes the
+//! trust.
 
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::cli::TrustArgs;
-use crate::config::trust::{self, Record, Records};
-use crate::config::{self, Environment, FILE};
+use crate::config::trust::{self, TrustRecord, TrustRecords};
+use crate::config::{self, CONFIG_FILE_NAME, Environment};
 use crate::failure::Failure;
 use crate::input;
-use crate::output::{self, FAINT, Line, Page};
+use crate::output::{self, Page, SECONDARY_STYLE, StyledLine};
 
 #[derive(Serialize)]
-struct Answer {
-    files: Vec<Row>,
+struct TrustOutput {
+    files: Vec<TrustRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct TrustRow {
     file: String,
     /// The hash of the content that is trusted.
     hash: String,
-    state: State,
-    /// The keys that the file sets beyond those that any project may.
+    state: TrustState,
+    /// The keys in the file that need trust.
     keys: Vec<String>,
 }
 
 /// The state of the trust in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
-    /// It applies.
+enum TrustState {
+    /// The file is trusted.
     Trusted,
-    /// The file was edited since.
+    /// The file was edited after it was trusted, so it is no longer trusted.
     Changed,
-    /// The file is gone.
+    /// The file no longer exists.
     Missing,
-    /// It was ended by this call.
+    /// This call revoked the trust.
     Revoked,
 }
 
-impl State {
-    fn words(self) -> &'static str {
+impl TrustState {
+    fn description(self) -> &'static str {
         match self {
             Self::Trusted => "trusted",
-            Self::Changed => "edited since, so not trusted any more",
+            Self::Changed => "edited since, no longer trusted",
             Self::Missing => "gone",
-            Self::Revoked => "not trusted any more",
+            Self::Revoked => "no longer trusted",
         }
     }
 }
 
 pub(crate) fn run(args: &TrustArgs, environment: &Environment) -> Result<(), Failure> {
-    let records = Records::open(environment).ok_or_else(|| {
-        Failure::Wrong("there is no folder for records of trust; set HOME or XDG_DATA_HOME".to_owned())
+    let records = TrustRecords::open(environment).ok_or_else(|| {
+        Failure::InvalidInput("no folder for the records of trust; set HOME or XDG_DATA_HOME".to_owned())
     })?;
     let rows = match &args.file {
-        None => records.list().into_iter().map(listed).collect(),
-        Some(file) if args.revoke => vec![revoke(&records, file)?],
-        Some(file) => vec![add(&records, file)?],
+        None => records.list().into_iter().map(check_record).collect(),
+        Some(file) if args.revoke => vec![revoke_file(&records, file)?],
+        Some(file) => vec![trust_file(&records, file)?],
     };
-    let to = args.answer.to();
-    if args.answer.json {
-        return output::write_json(to, &Answer { files: rows });
+    let to = args.output.file();
+    if args.output.json {
+        return output::write_json(to, &TrustOutput { files: rows });
     }
     if rows.is_empty() {
-        output::say("no configuration is trusted; longhaul trust FILE trusts one");
+        output::print_message("no configuration is trusted; longhaul trust FILE trusts one");
     }
     let mut page = Page::default();
-    for Row { file, state, keys, .. } in &rows {
-        page.line(format!("{file}: {}", state.words()));
+    for TrustRow { file, state, keys, .. } in &rows {
+        page.add_line(format!("{file}: {}", state.description()));
         if !keys.is_empty() {
-            page.line(Line::default().styled(FAINT, format!("  it sets {}", keys.join(", "))));
+            page.add_line(StyledLine::default().styled(SECONDARY_STYLE, format!("  it sets {}", keys.join(", "))));
         }
     }
-    output::give(to, &page)
+    output::write_page(to, &page)
 }
 
-fn add(records: &Records, file: &Path) -> Result<Row, Failure> {
-    if file.file_name().is_none_or(|name| name != FILE) {
+fn trust_file(records: &TrustRecords, file: &Path) -> Result<TrustRow, Failure> {
+    if file.file_name().is_none_or(|name| name != CONFIG_FILE_NAME) {
         let shown = file.display();
-        return Err(Failure::Wrong(format!(
-            "{shown}: only a {FILE} is found in folders and needs trust; name another file with --config"
+        return Err(Failure::InvalidInput(format!(
+            "{shown}: only a {CONFIG_FILE_NAME} is found in folders and needs trust; name another file with --config"
         )));
     }
     let text = config::read_text(file)?;
-    let keys = config::keys_that_need_trust(&input::shown(file), &text)?;
-    Ok(row(records.add(file, &text)?, State::Trusted, keys))
+    let keys = config::keys_requiring_trust(&input::label(file), &text)?;
+    Ok(trust_row(records.add(file, &text)?, TrustState::Trusted, keys))
 }
 
-fn revoke(records: &Records, file: &Path) -> Result<Row, Failure> {
+fn revoke_file(records: &TrustRecords, file: &Path) -> Result<TrustRow, Failure> {
     let record = records.revoke(file)?;
-    let record = record.ok_or_else(|| Failure::No(format!("{} was not trusted", file.display())))?;
-    Ok(row(record, State::Revoked, Vec::new()))
+    let record = record.ok_or_else(|| Failure::Negative(format!("{} was not trusted", file.display())))?;
+    Ok(trust_row(record, TrustState::Revoked, Vec::new()))
 }
 
-fn listed(record: Record) -> Row {
+fn check_record(record: TrustRecord) -> TrustRow {
     let text = config::read_text(&record.file);
     let (state, keys) = match &text {
-        Ok(text) if trust::hash(text.as_bytes()) == record.hash => {
+        Ok(text) if trust::content_hash(text.as_bytes()) == record.hash => {
             let name = record.file.display().to_string();
-            (State::Trusted, config::keys_that_need_trust(&name, text).unwrap_or_default())
+            (TrustState::Trusted, config::keys_requiring_trust(&name, text).unwrap_or_default())
         }
-        Ok(_) => (State::Changed, Vec::new()),
-        Err(_) if record.file.exists() => (State::Changed, Vec::new()),
-        Err(_) => (State::Missing, Vec::new()),
+        Ok(_) => (TrustState::Changed, Vec::new()),
+        Err(_) if record.file.exists() => (TrustState::Changed, Vec::new()),
+        Err(_) => (TrustState::Missing, Vec::new()),
     };
-    row(record, state, keys)
+    trust_row(record, state, keys)
 }
 
-fn row(record: Record, state: State, keys: Vec<String>) -> Row {
-    Row { file: record.file.display().to_string(), hash: record.hash, state, keys }
+fn trust_row(record: TrustRecord, state: TrustState, keys: Vec<String>) -> TrustRow {
+    TrustRow { file: record.file.display().to_string(), hash: record.hash, state, keys }
 }

@@ -1,7 +1,7 @@
-//! `longhaul undo` and `redo`: which compaction of a session is in force.
+//! `longhaul undo` and `longhaul redo`: change which compaction of a session is active.
 
-use longhaul_server::session::UNDO_HOLDS;
-use longhaul_server::store::Moved;
+use longhaul_server::session::UNDO_PROMISE;
+use longhaul_server::store::HeadMove;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,77 +9,82 @@ use crate::cli::UndoArgs;
 use crate::commands::show;
 use crate::failure::Failure;
 use crate::output::{self, Page};
-use crate::store::{self, Owned, Whereabouts};
+use crate::store::{self, ConfiguredStore, OwnedSession};
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct UndoOutput<'a> {
     session: &'a str,
-    /// What is in force now; nothing means the history as the client sent it.
-    epoch: Option<usize>,
-    /// Whether nothing is compacted by itself while it fits the window.
-    held: bool,
-    tokens: Option<Tokens>,
+    /// The number of the active compaction. If it is empty, the client's history is sent unchanged.
+    #[serde(rename = "epoch")]
+    compaction: Option<usize>,
+    /// Whether automatic compaction waits for the safety threshold, because the user undid a compaction.
+    #[serde(rename = "held")]
+    is_undone: bool,
+    tokens: Option<UndoTokens>,
 }
 
 #[derive(Serialize)]
-struct Tokens {
+struct UndoTokens {
     before: Value,
     after: Value,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum UndoDirection {
     Undo,
     Redo,
 }
 
 pub(crate) fn undo(args: &UndoArgs) -> Result<(), Failure> {
-    shift(args, Way::Undo)
+    change_active_compaction(args, UndoDirection::Undo)
 }
 
 pub(crate) fn redo(args: &UndoArgs) -> Result<(), Failure> {
-    shift(args, Way::Redo)
+    change_active_compaction(args, UndoDirection::Redo)
 }
 
-fn shift(args: &UndoArgs, way: Way) -> Result<(), Failure> {
-    let kept = Whereabouts::of(&args.place)?.existing()?;
-    let Owned { tenant, session } = kept.session(&args.id)?;
+fn change_active_compaction(args: &UndoArgs, direction: UndoDirection) -> Result<(), Failure> {
+    let store = ConfiguredStore::from_flags(&args.store_flags)?.open_existing()?;
+    let OwnedSession { tenant, session } = store.find_session(&args.id)?;
     let name = &session.name;
-    let moved = match way {
-        Way::Undo => kept.run(kept.store.undo(&tenant, session.id))?,
-        Way::Redo => kept.run(kept.store.redo(&tenant, session.id))?,
+    let moved = match direction {
+        UndoDirection::Undo => store.run(store.store.undo(&tenant, session.id))?,
+        UndoDirection::Redo => store.run(store.store.redo(&tenant, session.id))?,
     };
-    let epoch = match (moved, way) {
-        (Moved::To(epoch), _) => epoch,
-        (Moved::Nowhere, Way::Undo) => {
-            return Err(Failure::No(format!("session {name} has no compaction in force; nothing to undo")));
+    let compaction = match (moved, direction) {
+        (HeadMove::To(compaction), _) => compaction,
+        (HeadMove::NoTarget, UndoDirection::Undo) => {
+            return Err(Failure::Negative(format!("session {name} has no active compaction; nothing to undo")));
         }
-        (Moved::Nowhere, Way::Redo) => {
-            return Err(Failure::No(format!(
-                "session {name} has no compaction behind the one in force; nothing to redo"
-            )));
+        (HeadMove::NoTarget, UndoDirection::Redo) => {
+            return Err(Failure::Negative(format!("session {name} has no later compaction; nothing to redo")));
         }
     };
-    if args.answer.json {
-        let tokens = epoch.as_ref().map(|epoch| Tokens {
-            before: epoch.report["tokens"]["before"].clone(),
-            after: epoch.report["tokens"]["after"].clone(),
+    if args.output.json {
+        let tokens = compaction.as_ref().map(|compaction| UndoTokens {
+            before: compaction.report["tokens"]["before"].clone(),
+            after: compaction.report["tokens"]["after"].clone(),
         });
-        let number = epoch.as_ref().map(|epoch| epoch.number);
-        let answer = Answer { session: name, epoch: number, held: way == Way::Undo, tokens };
-        return output::write_json(args.answer.to(), &answer);
+        let number = compaction.as_ref().map(|compaction| compaction.number);
+        let output =
+            UndoOutput { session: name, compaction: number, is_undone: direction == UndoDirection::Undo, tokens };
+        return output::write_json(args.output.file(), &output);
     }
     let mut page = Page::default();
-    let place = store::option(args.place.store.as_deref());
-    page.line(match &epoch {
-        Some(epoch) => {
-            format!("session {name}: epoch {} is in force, {}", epoch.number, show::sizes(&epoch.report))
+    let store_option = store::store_option(args.store_flags.store.as_deref());
+    page.add_line(match &compaction {
+        Some(compaction) => {
+            format!(
+                "session {name}: compaction {} is active, {}",
+                compaction.number,
+                show::token_sizes(&compaction.report)
+            )
         }
-        None => format!("session {name}: its history is in force as the client sent it"),
+        None => format!("session {name}: no compaction is active; the history is sent unchanged"),
     });
-    page.line(match way {
-        Way::Undo => format!("{UNDO_HOLDS}; longhaul redo {name}{place} goes forth again"),
-        Way::Redo => format!("longhaul undo {name}{place} takes it back"),
+    page.add_line(match direction {
+        UndoDirection::Undo => format!("{UNDO_PROMISE}; longhaul redo {name}{store_option} restores it"),
+        UndoDirection::Redo => format!("longhaul undo {name}{store_option} undoes it"),
     });
-    output::give(args.answer.to(), &page)
+    output::write_page(args.output.file(), &page)
 }

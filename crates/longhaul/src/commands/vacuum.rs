@@ -1,77 +1,78 @@
-//! `longhaul vacuum`: what is old or too much goes, and its room is given back.
+//! `longhaul vacuum`: deletes sessions that are too old or over the size limit, and frees their disk space.
 
 use std::process::ExitCode;
 
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Expiry, Swept};
+use longhaul_engine::Timestamp;
+use longhaul_server::store::{RetentionLimits, SweepReport};
 use serde::Serialize;
 
 use crate::cli::VacuumArgs;
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
-use crate::output::{self, BAD, Line, Page};
-use crate::store::{Kept, Whereabouts, now};
+use crate::output::{self, ERROR_STYLE, Page, StyledLine};
+use crate::store::{ConfiguredStore, OpenStore, now};
 
-/// Milliseconds of a day.
-const DAY: i64 = 86_400_000;
+/// The length of a day, in milliseconds.
+const DAY_MS: i64 = 86_400_000;
 
 #[derive(Serialize)]
-struct Answer {
+struct VacuumOutput {
     deleted: Vec<String>,
-    bytes: Bytes,
-    /// What is damaged; looked for with `--check` only.
+    bytes: VacuumBytes,
+    /// The damage found. Only `--check` looks for it.
     faults: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Bytes {
+struct VacuumBytes {
     before: u64,
     after: u64,
 }
 
 pub(crate) fn run(args: &VacuumArgs, environment: &Environment) -> Result<ExitCode, Failure> {
-    let settings = Settings::load(args.place.config.as_deref(), environment, Vec::new())?;
-    let store = &settings.shell.store;
-    let kept = Whereabouts::new(args.place.store.as_deref(), store, environment)?.existing()?;
-    let answer = if args.check {
-        check(&kept)?
+    let settings = Settings::load(args.store_flags.config.as_deref(), environment, Vec::new())?;
+    let store = &settings.app.store;
+    let open_store = ConfiguredStore::new(args.store_flags.store.as_deref(), store, environment)?.open_existing()?;
+    let output = if args.check {
+        check_store(&open_store)?
     } else {
-        let older = args.older_than.map(|since| since.moment(now()));
-        let days = store.keep_days.map(|days| Moment(now().0 - i64::from(days) * DAY));
-        let expiry = Expiry { before: older.or(days), most_bytes: args.max_size.or(store.max_bytes) };
-        let Swept { sessions, before, after } = kept.run(kept.store.sweep(&kept.tenants()?, expiry))?;
-        Answer { deleted: sessions, bytes: Bytes { before, after }, faults: Vec::new() }
+        let older = args.older_than.map(|since| since.earliest(now()));
+        let days = store.keep_days.map(|days| Timestamp(now().0 - i64::from(days) * DAY_MS));
+        let expiry = RetentionLimits { updated_before: older.or(days), max_bytes: args.max_size.or(store.max_bytes) };
+        let SweepReport { deleted_sessions: sessions, bytes_before: before, bytes_after: after } =
+            open_store.run(open_store.store.enforce_retention(&open_store.tenants()?, expiry))?;
+        VacuumOutput { deleted: sessions, bytes: VacuumBytes { before, after }, faults: Vec::new() }
     };
-    if args.answer.json {
-        output::write_json(args.answer.to(), &answer)?;
+    if args.output.json {
+        output::write_json(args.output.file(), &output)?;
     } else {
-        output::give(args.answer.to(), &page(args, &kept, &answer))?;
+        output::write_page(args.output.file(), &page(args, &open_store, &output))?;
     }
-    Ok(ExitCode::from(u8::from(!answer.faults.is_empty())))
+    Ok(ExitCode::from(u8::from(!output.faults.is_empty())))
 }
 
-fn check(kept: &Kept) -> Result<Answer, Failure> {
-    let faults = kept.run(kept.store.faults())?;
-    let size = kept.run(kept.store.size())?;
-    Ok(Answer { deleted: Vec::new(), bytes: Bytes { before: size, after: size }, faults })
+fn check_store(store: &OpenStore) -> Result<VacuumOutput, Failure> {
+    let faults = store.run(store.store.check_integrity())?;
+    let size = store.run(store.store.size_bytes())?;
+    Ok(VacuumOutput { deleted: Vec::new(), bytes: VacuumBytes { before: size, after: size }, faults })
 }
 
-fn page(args: &VacuumArgs, kept: &Kept, answer: &Answer) -> Page {
-    let (mut page, shown) = (Page::default(), kept.shown());
-    let Answer { deleted, bytes, faults } = answer;
-    let (before, after) = (output::grouped(bytes.before), output::grouped(bytes.after));
+fn page(args: &VacuumArgs, store: &OpenStore, output: &VacuumOutput) -> Page {
+    let (mut page, shown) = (Page::default(), store.label());
+    let VacuumOutput { deleted, bytes, faults } = output;
+    let (before, after) = (output::group_digits(bytes.before), output::group_digits(bytes.after));
     for fault in faults {
-        page.line(Line::default().styled(BAD, fault));
+        page.add_line(StyledLine::default().styled(ERROR_STYLE, fault));
     }
     if args.check {
         if faults.is_empty() {
-            page.line(format!("{shown} is sound: {after} bytes"));
+            page.add_line(format!("{shown} is undamaged: {after} bytes"));
         }
         return page;
     }
     for name in deleted {
-        page.line(format!("session {name} is deleted"));
+        page.add_line(format!("session {name} is deleted"));
     }
-    page.line(format!("{shown}: {before} → {after} bytes"));
+    page.add_line(format!("{shown}: {before} → {after} bytes"));
     page
 }

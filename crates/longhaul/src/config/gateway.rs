@@ -1,79 +1,84 @@
-//! What can be configured about the gateway itself: where it listens, what it answers, what it writes down.
+//! The configuration of the gateway: its address, its limits, its commands and tools, its log and traces.
 
 use std::fmt::{self, Display};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use longhaul_engine::policy::Invalid;
+use longhaul_engine::policy::InvalidValue;
 use serde::{Deserialize, Serialize};
 
-/// The gateway. What is left out here is decided by the request, or by the rest of the configuration.
+/// The `gateway` section of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Gateway {
-    pub(crate) listen: Listen,
-    /// Whether only those are served who bring a key of the store's. Beyond this machine that is always so.
+pub(crate) struct GatewayConfig {
+    /// The address to listen on; port 0 for any free port.
+    pub(crate) listen: ListenAddress,
+    /// Whether clients need a key of the store. They always do at an address that other machines can reach.
     pub(crate) require_keys: bool,
-    /// Host names that requests may name, beyond those of this machine and the address that is listened on.
+    /// Host names that requests may use, besides `localhost` and every IP address. Without any, a gateway that
+    /// requires keys accepts every name.
     pub(crate) hosts: Vec<String>,
-    /// Whether a message such as `/compress` is answered by the gateway itself.
+    /// Whether the gateway itself answers messages such as `/compress`.
     pub(crate) commands: bool,
-    /// When models are offered tools that reach back to what compactions removed.
-    pub(crate) recall: Recall,
-    /// The largest request that is taken.
+    /// When models are offered the recall tools, which find the text that compactions removed.
+    pub(crate) recall: RecallSetting,
+    /// The maximum size of one request, in bytes.
     pub(crate) max_body_bytes: u64,
-    /// The bytes of all requests that are in memory at a time, as they came and unpacked; two of the largest always find room.
+    /// The maximum size of all requests in memory, in bytes, as received and decompressed. Two requests of the maximum
+    /// size are always accepted.
     pub(crate) max_bodies_bytes: u64,
-    /// Connections at a time.
+    /// The maximum number of connections at the same time.
     pub(crate) max_connections: u32,
-    pub(crate) keep_alive: KeepAlive,
-    /// How long replies that are under way may go on after a shutdown was asked for.
+    pub(crate) keep_alive: KeepAliveConfig,
+    /// How long open replies may continue after a shutdown was requested, in seconds.
     pub(crate) drain_seconds: u64,
-    pub(crate) log: LogForm,
+    /// The format of the log.
+    pub(crate) log: LogFormat,
+    /// The least important level of events that are logged.
     pub(crate) log_level: LogLevel,
-    /// Where traces go, by OTLP over HTTP.
+    /// The URL of a collector that receives traces by OTLP over HTTP.
     pub(crate) otlp_endpoint: Option<String>,
 }
 
-impl Default for Gateway {
+impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
-            listen: Listen::default(),
+            listen: ListenAddress::default(),
             require_keys: false,
             hosts: Vec::new(),
             commands: true,
-            recall: Recall::default(),
+            recall: RecallSetting::default(),
             max_body_bytes: 64 * 1024 * 1024,
             max_bodies_bytes: 256 * 1024 * 1024,
             max_connections: 4096,
-            keep_alive: KeepAlive::default(),
+            keep_alive: KeepAliveConfig::default(),
             drain_seconds: 30,
-            log: LogForm::default(),
+            log: LogFormat::default(),
             log_level: LogLevel::default(),
             otlp_endpoint: None,
         }
     }
 }
 
-/// An address of this machine and a port.
+/// An IP address of this machine with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Listen(pub(crate) SocketAddr);
+pub(crate) struct ListenAddress(pub(crate) SocketAddr);
 
-impl Default for Listen {
+impl Default for ListenAddress {
     fn default() -> Self {
         Self(SocketAddr::from((Ipv4Addr::LOCALHOST, 8484)))
     }
 }
 
-impl Listen {
-    /// Whether nobody beyond this machine can reach it.
+impl ListenAddress {
+    /// Whether only programs on this machine can reach the address.
     pub(crate) fn is_local(self) -> bool {
         self.0.ip().to_canonical().is_loopback()
     }
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(typed: &str) -> Result<Self, Self::Err> {
@@ -84,7 +89,7 @@ impl FromStr for Listen {
     }
 }
 
-impl TryFrom<String> for Listen {
+impl TryFrom<String> for ListenAddress {
     type Error = String;
 
     fn try_from(typed: String) -> Result<Self, Self::Error> {
@@ -92,27 +97,29 @@ impl TryFrom<String> for Listen {
     }
 }
 
-impl From<Listen> for String {
-    fn from(listen: Listen) -> Self {
+impl From<ListenAddress> for String {
+    fn from(listen: ListenAddress) -> Self {
         listen.to_string()
     }
 }
 
-impl Display for Listen {
+impl Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Display::fmt(&self.0, f)
     }
 }
 
-/// Whether a provider's cache is kept warm through a pause, and for how much.
+/// Whether to keep a provider's cache from expiring during a pause, and the budget for that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct KeepAlive {
+pub(crate) struct KeepAliveConfig {
+    /// Whether to repeat a request shortly before its cache entry expires, if that is expected to pay.
     pub(crate) enabled: bool,
+    /// The maximum cost of these requests per day, in US dollars.
     pub(crate) usd_per_day: f64,
 }
 
-impl Default for KeepAlive {
+impl Default for KeepAliveConfig {
     fn default() -> Self {
         Self { enabled: false, usd_per_day: 1.0 }
     }
@@ -121,23 +128,23 @@ impl Default for KeepAlive {
 /// When models are offered the recall tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Recall {
+pub(crate) enum RecallSetting {
     Off,
     #[default]
     Auto,
     On,
 }
 
-/// How a line of the log is written.
+/// The format of a line in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum LogForm {
+pub(crate) enum LogFormat {
     #[default]
     Text,
     Json,
 }
 
-/// What is worth a line of the log.
+/// The least important level of events that are logged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
@@ -150,12 +157,11 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-impl Gateway {
+impl GatewayConfig {
     /// Refuses the first value that is out of range.
-    pub(super) fn check(&self) -> Result<(), Invalid> {
-        let refused = |key: &str, problem: &str| {
-            Err(Invalid { key: format!("gateway.{key}"), problem: problem.to_owned() })
-        };
+    pub(super) fn check(&self) -> Result<(), InvalidValue> {
+        let refused =
+            |key: &str, problem: &str| Err(InvalidValue { key: format!("gateway.{key}"), problem: problem.to_owned() });
         if self.max_body_bytes == 0 {
             return refused("max_body_bytes", "must be at least 1");
         }
@@ -182,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_and_written_alike_and_what_is_local_is_known() {
+    fn an_address_is_parsed_and_printed_alike_and_local_ones_are_recognized() {
         for (typed, shown, is_local) in [
             ("127.0.0.1:8484", "127.0.0.1:8484", true),
             ("localhost:0", "127.0.0.1:0", true),
@@ -192,11 +198,11 @@ mod tests {
             ("[::]:8484", "[::]:8484", false),
             ("192.168.1.2:1", "192.168.1.2:1", false),
         ] {
-            let listen: Listen = typed.parse().unwrap();
+            let listen: ListenAddress = typed.parse().unwrap();
             assert_eq!((listen.to_string().as_str(), listen.is_local()), (shown, is_local));
         }
         for wrong in ["", "8484", "127.0.0.1", "example.com:80", "127.0.0.1:99999", "http://127.0.0.1:80"] {
-            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");
         }
     }
 }

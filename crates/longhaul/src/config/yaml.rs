@@ -1,39 +1,40 @@
-//! A configuration file as values that know where they stand.
+//! Parses a configuration file into values that know their line and column.
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
 use saphyr_parser::{Event, Parser};
 use serde_json::Value;
 
-use super::keys::{Keys, Path};
-use super::{Leaf, Origin};
+use super::keys::{KeyPath, KeyTree};
+use super::{ConfigValue, Origin};
 use crate::failure::Failure;
 
-/// The deepest nesting that is read: keys are at most five deep, and the loader's own stack ends at some thousands.
+/// The maximum nesting of a file. Keys are at most five levels deep, and the YAML loader overflows its stack
+/// at some thousands.
 const MAX_DEPTH: usize = 50;
 
-/// Every value that the file sets. `file` is how messages name it.
-pub(crate) fn leaves(file: &str, text: &str, keys: &Keys) -> Result<Vec<Leaf>, Failure> {
+/// Returns every value that the file sets. `file` is its name in messages.
+pub(crate) fn parse_file(file: &str, text: &str, keys: &KeyTree) -> Result<Vec<ConfigValue>, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     check_depth(file, text)?;
     let documents = MarkedYaml::load_from_str(text).map_err(|error| {
-        wrong(&at(file, *error.marker()), &format!("{}; see yaml.org for the rules", error.info()))
+        failure_at(&origin_at(file, *error.marker()), &format!("{}; see yaml.org for the rules", error.info()))
     })?;
-    let mut reader = Reader { file, keys, leaves: Vec::new() };
+    let mut reader = ValueCollector { file, keys, values: Vec::new() };
     match documents.as_slice() {
         [] => {}
-        [document] => reader.read(document, &mut Vec::new())?,
+        [document] => reader.visit(document, &mut Vec::new())?,
         [_, second, ..] => {
-            return Err(wrong(
-                &at(file, second.span.start),
-                "a second document; a configuration is one document",
+            return Err(failure_at(
+                &origin_at(file, second.span.start),
+                "a second YAML document; a configuration has only one",
             ));
         }
     }
-    Ok(reader.leaves)
+    Ok(reader.values)
 }
 
-/// Refuses a file that is nested too deeply to be loaded. Events come one by one, without recursion; an error in them is the loader's to
-/// report.
+/// Refuses a file that is nested too deeply for the loader, which is recursive. The events are read one by
+/// one without recursion. A syntax error is left to the loader to report.
 fn check_depth(file: &str, text: &str) -> Result<(), Failure> {
     let mut depth = 0_usize;
     for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
@@ -43,98 +44,95 @@ fn check_depth(file: &str, text: &str) -> Result<(), Failure> {
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Err(wrong(&at(file, span.start), &format!("nested more than {MAX_DEPTH} levels deep")));
+            return Err(failure_at(&origin_at(file, span.start), &format!("nested more than {MAX_DEPTH} levels deep")));
         }
     }
     Ok(())
 }
 
-/// What one value is, typed outside a file.
-pub(crate) fn value(text: &str) -> Value {
+/// Parses a single value from outside a file, such as the value of a variable. Text that is not YAML is a
+/// string.
+pub(crate) fn parse_value(text: &str) -> Value {
     match MarkedYaml::load_from_str(text).ok().as_deref() {
-        Some([document]) => plain(document).unwrap_or_else(|_| text.into()),
+        Some([document]) => to_json(document).unwrap_or_else(|_| text.into()),
         _ => text.into(),
     }
 }
 
-struct Reader<'a> {
+struct ValueCollector<'a> {
     file: &'a str,
-    keys: &'a Keys,
-    leaves: Vec<Leaf>,
+    keys: &'a KeyTree,
+    values: Vec<ConfigValue>,
 }
 
-impl Reader<'_> {
-    fn read(&mut self, node: &MarkedYaml, path: &mut Path) -> Result<(), Failure> {
-        match (self.keys.at(path), &node.data) {
+impl ValueCollector<'_> {
+    fn visit(&mut self, node: &MarkedYaml, path: &mut KeyPath) -> Result<(), Failure> {
+        match (self.keys.default_at(path), &node.data) {
             (Some(Value::Object(_)), YamlData::Mapping(section)) => {
                 for (key, below) in section {
-                    self.enter(key, below, path)?;
+                    self.visit_key(key, below, path)?;
                 }
                 Ok(())
             }
             (Some(Value::Object(_)), YamlData::Value(Scalar::Null)) => Ok(()),
             (Some(Value::Object(_)), _) => {
-                let what = if path.is_empty() {
-                    "a configuration".to_owned()
-                } else {
-                    format!("'{}'", path.join("."))
-                };
-                Err(wrong(
-                    &at(self.file, node.span.start),
-                    &format!("{what} holds keys, each on a line of its own"),
+                let what = if path.is_empty() { "a configuration".to_owned() } else { format!("'{}'", path.join(".")) };
+                Err(failure_at(
+                    &origin_at(self.file, node.span.start),
+                    &format!("{what} must contain keys, one per line"),
                 ))
             }
             _ => {
-                let origin = at(self.file, node.span.start);
+                let origin = origin_at(self.file, node.span.start);
                 let key = path.join(".");
-                let value = plain(node).map_err(|problem| wrong(&origin, &format!("{key} is {problem}")))?;
-                self.leaves.push(Leaf { path: path.clone(), value, origin });
+                let value = to_json(node).map_err(|problem| failure_at(&origin, &format!("{key} is {problem}")))?;
+                self.values.push(ConfigValue { path: path.clone(), value, origin });
                 Ok(())
             }
         }
     }
 
-    fn enter(&mut self, key: &MarkedYaml, below: &MarkedYaml, path: &mut Path) -> Result<(), Failure> {
-        let origin = at(self.file, key.span.start);
-        let name = match plain(key) {
+    fn visit_key(&mut self, key: &MarkedYaml, below: &MarkedYaml, path: &mut KeyPath) -> Result<(), Failure> {
+        let origin = origin_at(self.file, key.span.start);
+        let name = match to_json(key) {
             Ok(Value::String(name)) => name,
             Ok(other) => other.to_string(),
-            Err(problem) => return Err(wrong(&origin, problem)),
+            Err(problem) => return Err(failure_at(&origin, problem)),
         };
         path.push(name);
-        if self.keys.at(path).is_none() {
+        if self.keys.default_at(path).is_none() {
             let name = path.last().map_or("", String::as_str);
-            return Err(wrong(&origin, &format!("unknown key '{name}'{}", self.keys.suggestion(path))));
+            return Err(failure_at(&origin, &format!("unknown key '{name}'{}", self.keys.suggestion(path))));
         }
-        self.read(below, path)?;
+        self.visit(below, path)?;
         path.pop();
         Ok(())
     }
 }
 
-fn at(file: &str, marker: Marker) -> Origin {
+fn origin_at(file: &str, marker: Marker) -> Origin {
     Origin::File { file: file.to_owned(), line: marker.line(), column: marker.col() + 1 }
 }
 
-fn wrong(origin: &Origin, problem: &str) -> Failure {
-    Failure::Wrong(format!("{origin}: {problem}"))
+fn failure_at(origin: &Origin, problem: &str) -> Failure {
+    Failure::InvalidInput(format!("{origin}: {problem}"))
 }
 
-/// The value without its positions.
-fn plain(node: &MarkedYaml) -> Result<Value, &'static str> {
+/// Converts a YAML value to JSON, without its positions.
+fn to_json(node: &MarkedYaml) -> Result<Value, &'static str> {
     Ok(match &node.data {
         YamlData::Value(Scalar::Null) => Value::Null,
         YamlData::Value(Scalar::Boolean(value)) => (*value).into(),
         YamlData::Value(Scalar::Integer(value)) => (*value).into(),
         YamlData::Value(Scalar::FloatingPoint(value)) if !value.is_finite() => {
-            return Err("a number without end; write one in digits");
+            return Err("not a finite number; use digits");
         }
         YamlData::Value(Scalar::FloatingPoint(value)) => value.into_inner().into(),
         YamlData::Value(Scalar::String(value)) => value.as_ref().into(),
-        YamlData::Sequence(items) => Value::Array(items.iter().map(plain).collect::<Result<_, _>>()?),
+        YamlData::Sequence(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
         YamlData::Mapping(entries) => {
-            let entry = |(key, value)| match plain(key)? {
-                Value::String(key) => Ok((key, plain(value)?)),
+            let entry = |(key, value)| match to_json(key)? {
+                Value::String(key) => Ok((key, to_json(value)?)),
                 _ => Err("a key must be text; put it in quotes"),
             };
             Value::Object(entries.iter().map(entry).collect::<Result<_, _>>()?)

@@ -1,50 +1,51 @@
-//! Files that grow by lines: originals and logs.
+//! Appends lines to files: originals and logs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::sink::{private, unwritable};
+use super::writer::{set_owner_only, write_failure};
 use crate::failure::Failure;
 
-/// Who may read a file.
+/// The users who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Readers {
-    /// Whoever may read new files.
-    Usual,
-    /// Its owner alone, also if the file was there before.
-    Owner,
+pub(crate) enum FileAccess {
+    /// Everybody who may read new files of this user.
+    Default,
+    /// Only the owner, even if the file exists with wider permissions.
+    OwnerOnly,
 }
 
-/// Appends whole lines. A last line that was only half written, by a program that was stopped or a disk that was full, is ended
-/// first and said: glued to it, the next one would be lost as well.
-pub(crate) fn append(file: &Path, lines: &str, readers: Readers) -> Result<(), Failure> {
+/// Appends whole lines to a file. If the last line has no end, because a program was stopped or the disk was
+/// full, the function ends it first and reports that. Otherwise the next line would be joined to it and lost
+/// as well.
+pub(crate) fn append_lines(file: &Path, lines: &str, readers: FileAccess) -> Result<(), Failure> {
     let write = || {
         let mut options = OpenOptions::new();
         options.create(true).append(true).read(true);
-        if readers == Readers::Owner {
-            private(&mut options);
+        if readers == FileAccess::OwnerOnly {
+            set_owner_only(&mut options);
         }
         let mut to = options.open(file)?;
-        if readers == Readers::Owner {
+        if readers == FileAccess::OwnerOnly {
             make_private(&to)?;
         }
-        let cut = ends_half_written(&mut to)?;
+        let cut = ends_mid_line(&mut to)?;
         let lines = if cut { format!("\n{lines}") } else { lines.to_owned() };
         to.write_all(lines.as_bytes())?;
         Ok(cut)
     };
-    crate::session::refuse_home(file)?;
-    let cut = write().map_err(|error| unwritable(file, &error))?;
+    crate::agent_session::refuse_agent_files(file)?;
+    let cut = write().map_err(|error| write_failure(file, &error))?;
     if cut {
         let shown = file.display();
-        super::say(&format!("{shown}: its last line was only half written and is lost; a new line is begun"));
+        super::print_message(&format!("{shown}: its last line was incomplete and is lost; a new line was started"));
     }
     Ok(())
 }
 
-/// Devices and pipes have no end to look at.
-fn ends_half_written(file: &mut File) -> std::io::Result<bool> {
+/// Whether the last line of a file has no end. Devices and pipes have no end to read.
+fn ends_mid_line(file: &mut File) -> std::io::Result<bool> {
     if !file.metadata()?.is_file() || file.seek(SeekFrom::End(0))? == 0 {
         return Ok(false);
     }
@@ -54,7 +55,7 @@ fn ends_half_written(file: &mut File) -> std::io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// A file that was there before keeps its mode when it is opened, so it is set again.
+/// Sets the mode of an open file, because a file that exists keeps its mode when it is opened.
 #[cfg(unix)]
 fn make_private(file: &File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,41 +1,42 @@
-//! Text for people: the only way from a command's words to a terminal.
+//! Text for people. All text that a command prints to a terminal is built here.
 //!
 //! ```text
-//! names out of a body ─┐
-//! our own words ───────┴▶ Line ──▶ Page ──▶ a terminal, or a file: escaped, with our colours or without
+//! names from a request ─┐
+//! our own text ─────────┴▶ StyledLine ──▶ Page ──▶ a terminal or a file: escaped, with our colors or without
 //! ```
 //!
-//! A body is somebody else's text. What a terminal would obey (escape sequences, line breaks, marks that turn the direction of
-//! writing) is shown as `\u{1b}` where it stands in a line, so that no name can colour, move, forge or hide another line.
+//! The text of a request is not ours. Characters that a terminal obeys (escape sequences, line breaks,
+//! characters that change the writing direction) are shown as `\u{1b}` in their place. So no name can color,
+//! move, forge or hide another line.
 
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-/// What a reader is to look at first.
-pub(crate) const STRONG: Style = Style::new().bold();
-/// What may be read last.
-pub(crate) const FAINT: Style = Style::new().dimmed();
-/// All is well.
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Worth a look.
-pub(crate) const FAIR: Style = AnsiColor::Yellow.on_default();
-/// Elsewhere, and can be fetched.
-pub(crate) const AWAY: Style = AnsiColor::Cyan.on_default();
-/// Wrong, or gone.
-pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// The style for headings and other text to read first.
+pub(crate) const EMPHASIS_STYLE: Style = Style::new().bold();
+/// The style for details that may be read last.
+pub(crate) const SECONDARY_STYLE: Style = Style::new().dimmed();
+/// The style for good results.
+pub(crate) const SUCCESS_STYLE: Style = AnsiColor::Green.on_default();
+/// The style for warnings.
+pub(crate) const WARNING_STYLE: Style = AnsiColor::Yellow.on_default();
+/// The style for content that was removed but can be recalled.
+pub(crate) const RECALLABLE_STYLE: Style = AnsiColor::Cyan.on_default();
+/// The style for errors and for content that is lost.
+pub(crate) const ERROR_STYLE: Style = AnsiColor::Red.on_default();
 
-/// One line. Whatever is put into it stays on it.
+/// One line of text with styles. Line breaks in its texts are escaped, so it stays one line.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line(Vec<(Style, String)>);
+pub(crate) struct StyledLine(Vec<(Style, String)>);
 
-impl Line {
+impl StyledLine {
     pub(crate) fn plain(self, text: impl AsRef<str>) -> Self {
         self.styled(Style::new(), text)
     }
 
     pub(crate) fn styled(mut self, style: Style, text: impl AsRef<str>) -> Self {
-        self.0.push((style, printable(text.as_ref())));
+        self.0.push((style, escape_controls(text.as_ref())));
         self
     }
 
@@ -44,62 +45,62 @@ impl Line {
     }
 }
 
-impl From<&str> for Line {
+impl From<&str> for StyledLine {
     fn from(text: &str) -> Self {
         Self::default().plain(text)
     }
 }
 
-impl From<String> for Line {
+impl From<String> for StyledLine {
     fn from(text: String) -> Self {
         Self::default().plain(text)
     }
 }
 
-/// Lines in order.
+/// A sequence of lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Page(Vec<Line>);
+pub(crate) struct Page(Vec<StyledLine>);
 
-/// Whether a page is coloured where it goes.
+/// Whether a page is rendered with colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paint {
-    Coloured,
+pub(crate) enum ColorMode {
+    Colored,
     Plain,
 }
 
 impl Page {
-    pub(crate) fn line(&mut self, line: impl Into<Line>) {
+    pub(crate) fn add_line(&mut self, line: impl Into<StyledLine>) {
         self.0.push(line.into());
     }
 
-    pub(crate) fn blank(&mut self) {
-        self.0.push(Line::default());
+    pub(crate) fn add_blank(&mut self) {
+        self.0.push(StyledLine::default());
     }
 
-    /// Columns padded to the widest cell, two spaces apart.
-    pub(crate) fn table<C: Into<Line>, const N: usize>(&mut self, rows: impl IntoIterator<Item = [C; N]>) {
-        let rows: Vec<[Line; N]> = rows.into_iter().map(|row| row.map(Into::into)).collect();
+    /// Adds a table. Each column is padded to its widest cell, and columns are two spaces apart.
+    pub(crate) fn add_table<C: Into<StyledLine>, const N: usize>(&mut self, rows: impl IntoIterator<Item = [C; N]>) {
+        let rows: Vec<[StyledLine; N]> = rows.into_iter().map(|row| row.map(Into::into)).collect();
         let widths: [usize; N] =
             std::array::from_fn(|column| rows.iter().map(|row| row[column].width()).max().unwrap_or(0));
         for row in rows {
-            let mut line = Line::default();
+            let mut line = StyledLine::default();
             for (cell, width) in row.into_iter().zip(widths) {
-                let room = width - cell.width() + 2;
+                let padding = width - cell.width() + 2;
                 line.0.extend(cell.0);
-                line.0.push((Style::new(), " ".repeat(room)));
+                line.0.push((Style::new(), " ".repeat(padding)));
             }
             self.0.push(line);
         }
     }
 
-    /// The text of it.
-    pub(crate) fn render(&self, paint: Paint) -> String {
+    /// Returns the page as text, without spaces at the ends of lines.
+    pub(crate) fn render(&self, paint: ColorMode) -> String {
         let mut text = String::new();
         for line in &self.0 {
             let start = text.len();
             for (style, part) in &line.0 {
                 match paint {
-                    Paint::Coloured if *style != Style::new() && !part.is_empty() => {
+                    ColorMode::Colored if *style != Style::new() && !part.is_empty() => {
                         let _ = write!(text, "{style}{part}{style:#}");
                     }
                     _ => text.push_str(part),
@@ -112,11 +113,11 @@ impl Page {
     }
 }
 
-/// A text with what a terminal would obey shown instead of done.
-pub(crate) fn printable(text: &str) -> String {
+/// Escapes the characters that a terminal would obey.
+pub(crate) fn escape_controls(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || turns(c) {
+        if c.is_control() || is_direction_or_line_separator(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -125,8 +126,8 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// Whether a character turns the direction of writing or breaks a line.
-fn turns(c: char) -> bool {
+/// Whether a character changes the writing direction or separates lines.
+fn is_direction_or_line_separator(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_lines_have_no_trailing_space() {
         let mut page = Page::default();
-        page.table([["a", "bb", ""], ["ccc", "é", "d"]]);
-        assert_eq!(page.render(Paint::Plain), "a    bb\nccc  é   d\n");
+        page.add_table([["a", "bb", ""], ["ccc", "é", "d"]]);
+        assert_eq!(page.render(ColorMode::Plain), "a    bb\nccc  é   d\n");
     }
 
     #[test]
@@ -147,17 +148,14 @@ mod tests {
             ("plain é 漢 👩‍👩‍👧", "plain é 漢 👩‍👩‍👧"),
             ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
             ("one\ntwo\r\tthree", "one\\ntwo\\r\\tthree"),
-            (
-                "a\u{202e}b\u{2066}c\u{2028}d\u{9b}31m\u{7f}",
-                "a\\u{202e}b\\u{2066}c\\u{2028}d\\u{9b}31m\\u{7f}",
-            ),
+            ("a\u{202e}b\u{2066}c\u{2028}d\u{9b}31m\u{7f}", "a\\u{202e}b\\u{2066}c\\u{2028}d\\u{9b}31m\\u{7f}"),
         ];
         for (text, shown) in cases {
-            assert_eq!(printable(text), shown);
+            assert_eq!(escape_controls(text), shown);
         }
         let mut page = Page::default();
-        page.line(Line::default().styled(BAD, "red\u{1b}[0m").plain(" not\nred"));
-        assert_eq!(page.render(Paint::Plain), "red\\u{1b}[0m not\\nred\n");
-        assert_eq!(page.render(Paint::Coloured), "\u{1b}[31mred\\u{1b}[0m\u{1b}[0m not\\nred\n");
+        page.add_line(StyledLine::default().styled(ERROR_STYLE, "red\u{1b}[0m").plain(" not\nred"));
+        assert_eq!(page.render(ColorMode::Plain), "red\\u{1b}[0m not\\nred\n");
+        assert_eq!(page.render(ColorMode::Colored), "\u{1b}[31mred\\u{1b}[0m\u{1b}[0m not\\nred\n");
     }
 }

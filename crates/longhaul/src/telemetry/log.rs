@@ -1,4 +1,4 @@
-//! Lines of the log on their way out: a thread takes the secrets out of each and writes it, and nobody waits for that.
+//! The thread that redacts and writes log lines, so that no request waits for the log.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,81 +8,83 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use longhaul_engine::redact::{Content, Redactor};
+use longhaul_engine::redact::{RedactionMode, Redactor};
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::LogTo;
-use crate::config::LogForm;
+use super::LogDestination;
+use crate::config::LogFormat;
 use crate::failure::Failure;
 
-/// So many lines wait to be written; more are dropped.
-const WAITING: usize = 4_096;
+/// The maximum number of lines in the queue; more are dropped. Chosen by hand.
+const MAX_QUEUED_LINES: usize = 4_096;
 
-/// How long the end waits for the last lines: who reads them may have stopped.
-const LAST: Duration = Duration::from_secs(2);
+/// How long a shutdown waits for the last lines, because the reader of the log may have stopped. Chosen by
+/// hand.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-enum Message {
+enum LogMessage {
     Line(Vec<u8>),
-    /// All lines before it are written once this is dropped.
+    /// A request to flush. The sender is dropped when all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
-/// A log that is written.
+/// A running log.
 pub(super) struct Log {
-    sender: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    sender: SyncSender<LogMessage>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Log {
-    /// Opens the place; nothing where there is to be no log. With a redactor no secret stands in a line.
+    /// Opens the log, or returns `None` if there is to be none. With a redactor, lines contain no secrets.
     pub(super) fn open(
-        to: &LogTo,
-        form: LogForm,
+        to: &LogDestination,
+        form: LogFormat,
         redactor: Option<Redactor>,
     ) -> Result<Option<Self>, Failure> {
         let out: Box<dyn Write + Send> = match to {
-            LogTo::Nowhere => return Ok(None),
-            LogTo::StandardError => Box::new(io::stderr()),
-            LogTo::File(path) => {
+            LogDestination::Nowhere => return Ok(None),
+            LogDestination::StandardError => Box::new(io::stderr()),
+            LogDestination::File(path) => {
                 let file = File::options().append(true).create(true).open(path);
                 let shown = path.display();
-                Box::new(file.map_err(|error| Failure::World(format!("cannot write to {shown}: {error}")))?)
+                Box::new(file.map_err(|error| Failure::System(format!("cannot write to {shown}: {error}")))?)
             }
         };
-        let (sender, receiver) = sync_channel(WAITING);
-        let lost = Arc::new(AtomicU64::new(0));
-        let writer = Writer { out, form, redactor, lost: lost.clone() };
-        let begun = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(&receiver));
-        begun.map_err(|error| Failure::World(format!("cannot begin a log: {error}")))?;
-        Ok(Some(Self { sender, lost }))
+        let (sender, receiver) = sync_channel(MAX_QUEUED_LINES);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let writer = WriterThread { out, format: form, redactor, dropped: dropped.clone() };
+        let spawned = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(&receiver));
+        spawned.map_err(|error| Failure::System(format!("cannot start the log: {error}")))?;
+        Ok(Some(Self { sender, dropped }))
     }
 
-    /// What writes lines to it.
-    pub(super) fn pen(&self) -> Pen {
-        Pen { sender: self.sender.clone(), lost: self.lost.clone() }
+    /// Returns a writer that sends lines to the log.
+    pub(super) fn line_writer(&self) -> LineWriter {
+        LineWriter { sender: self.sender.clone(), dropped: self.dropped.clone() }
     }
 
-    /// Waits until what was written so far is out.
+    /// Waits until all earlier lines are written, up to [`FLUSH_TIMEOUT`].
     pub(super) fn flush(&self) {
         let (done, wait) = sync_channel(0);
-        if self.sender.send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv_timeout(LAST);
+        if self.sender.send(LogMessage::Flush(done)).is_ok() {
+            let _ = wait.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Writes lines to a log, each in one go.
+/// A writer that queues each line for the log's thread. It never blocks: a line without space in the queue is
+/// dropped and counted.
 #[derive(Clone)]
-pub(super) struct Pen {
-    sender: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+pub(super) struct LineWriter {
+    sender: SyncSender<LogMessage>,
+    dropped: Arc<AtomicU64>,
 }
 
-impl Write for Pen {
+impl Write for LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.sender.try_send(Message::Line(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if self.sender.try_send(LogMessage::Line(line.to_vec())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
@@ -92,7 +94,7 @@ impl Write for Pen {
     }
 }
 
-impl MakeWriter<'_> for Pen {
+impl MakeWriter<'_> for LineWriter {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -100,50 +102,53 @@ impl MakeWriter<'_> for Pen {
     }
 }
 
-struct Writer {
+struct WriterThread {
     out: Box<dyn Write + Send>,
-    form: LogForm,
+    format: LogFormat,
     redactor: Option<Redactor>,
-    lost: Arc<AtomicU64>,
+    dropped: Arc<AtomicU64>,
 }
 
-impl Writer {
-    /// That nobody reads a log is no reason to stop anything.
-    fn run(mut self, lines: &Receiver<Message>) {
+impl WriterThread {
+    /// Writes lines until all senders are gone. Write errors are ignored: a log that nobody reads must not
+    /// stop the gateway.
+    fn run(mut self, lines: &Receiver<LogMessage>) {
         while let Ok(message) = lines.recv() {
             match message {
-                Message::Line(line) => {
-                    let line = self.clean(&String::from_utf8_lossy(&line));
+                LogMessage::Line(line) => {
+                    let line = self.redact(&String::from_utf8_lossy(&line));
                     let _ = self.out.write_all(line.as_bytes());
                 }
-                Message::Flush(done) => {
+                LogMessage::Flush(done) => {
                     let _ = self.out.flush();
                     drop(done);
                 }
             }
-            let lost = self.lost.swap(0, Ordering::Relaxed);
-            if lost > 0 {
-                let _ = self.out.write_all(self.loss(lost).as_bytes());
+            let dropped = self.dropped.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                let _ = self.out.write_all(self.dropped_lines_message(dropped).as_bytes());
             }
         }
     }
 
-    fn clean(&mut self, line: &str) -> String {
+    fn redact(&mut self, line: &str) -> String {
         let Some(redactor) = &mut self.redactor else { return line.to_owned() };
         let line = line.trim_end_matches('\n');
-        let as_json = match self.form {
-            LogForm::Json => redactor.redact_json(line).ok().filter(|clean| clean.sealed.is_empty()),
-            LogForm::Text => None,
+        let as_json = match self.format {
+            LogFormat::Json => redactor.redact_json(line).ok().filter(|clean| clean.sealed.is_empty()),
+            LogFormat::Text => None,
         };
-        let clean = as_json.map_or_else(|| redactor.redact(line, Content::Text).text, |clean| clean.text);
+        let clean = as_json.map_or_else(|| redactor.redact(line, RedactionMode::Text).text, |clean| clean.text);
         clean.into_string() + "\n"
     }
 
-    fn loss(&self, lines: u64) -> String {
-        let said = format!("{lines} lines of the log came too fast and are lost");
-        match self.form {
-            LogForm::Text => format!("WARN longhaul: {said}\n"),
-            LogForm::Json => format!("{}\n", json!({"level": "WARN", "message": said, "target": "longhaul"})),
+    fn dropped_lines_message(&self, lines: u64) -> String {
+        let message = format!("dropped {lines} log lines because the queue was full");
+        match self.format {
+            LogFormat::Text => format!("WARN longhaul: {message}\n"),
+            LogFormat::Json => {
+                format!("{}\n", json!({"level": "WARN", "message": message, "target": "longhaul"}))
+            }
         }
     }
 }
@@ -156,11 +161,11 @@ mod tests {
     use std::sync::Mutex;
     use tracing_subscriber::layer::SubscriberExt;
 
-    /// A place that a test can read.
+    /// An output that a test can read.
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -172,15 +177,15 @@ mod tests {
 
     const SECRET: &str = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
 
-    /// What the log holds after two events with a secret in them.
-    fn logged(form: LogForm, redactor: Option<Redactor>) -> String {
-        let shared = Shared::default();
-        let lost = Arc::new(AtomicU64::new(0));
-        let writer = Writer { out: Box::new(shared.clone()), form, redactor, lost: lost.clone() };
-        let (sender, receiver) = sync_channel(WAITING);
+    /// Returns the content of the log after two events with a secret.
+    fn log_two_events(form: LogFormat, redactor: Option<Redactor>) -> String {
+        let shared = SharedBuffer::default();
+        let dropped = Arc::new(AtomicU64::new(0));
+        let writer = WriterThread { out: Box::new(shared.clone()), format: form, redactor, dropped: dropped.clone() };
+        let (sender, receiver) = sync_channel(MAX_QUEUED_LINES);
         thread::spawn(move || writer.run(&receiver));
-        let log = Log { sender, lost };
-        let subscriber = tracing_subscriber::registry().with(super::super::lines(form, &log));
+        let log = Log { sender, dropped };
+        let subscriber = tracing_subscriber::registry().with(super::super::line_layer(form, &log));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(api_key = SECRET, status = 401, "no entry");
             tracing::info!("the key {SECRET} was sent");
@@ -196,12 +201,12 @@ mod tests {
 
     #[test]
     fn no_secret_stands_in_a_line_and_json_stays_json() {
-        for form in [LogForm::Json, LogForm::Text] {
-            let text = logged(form, Some(redactor()));
+        for form in [LogFormat::Json, LogFormat::Text] {
+            let text = log_two_events(form, Some(redactor()));
             assert!(!text.contains(SECRET) && text.contains("REDACTED"), "{text}");
             assert_eq!(text.lines().count(), 2, "{text}");
         }
-        let text = logged(LogForm::Json, Some(redactor()));
+        let text = log_two_events(LogFormat::Json, Some(redactor()));
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((&lines[0]["message"], &lines[0]["status"]), (&json!("no entry"), &json!(401)));
         assert_eq!(lines[1]["level"], "INFO");
@@ -209,22 +214,22 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_to_be_redacted_is_not() {
-        assert!(logged(LogForm::Text, None).contains(SECRET));
+        assert!(log_two_events(LogFormat::Text, None).contains(SECRET));
     }
 
     #[test]
     fn a_line_that_finds_no_room_is_counted_and_not_waited_for() {
         let (sender, receiver) = sync_channel(1);
-        let lost = Arc::new(AtomicU64::new(0));
-        let mut pen = Pen { sender, lost: lost.clone() };
+        let dropped = Arc::new(AtomicU64::new(0));
+        let mut writer = LineWriter { sender, dropped: dropped.clone() };
         for _ in 0..3 {
-            pen.write_all(b"line\n").unwrap();
+            writer.write_all(b"line\n").unwrap();
         }
-        assert_eq!(lost.load(Ordering::Relaxed), 2);
-        drop(pen);
-        let shared = Shared::default();
-        Writer { out: Box::new(shared.clone()), form: LogForm::Text, redactor: None, lost }.run(&receiver);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        drop(writer);
+        let shared = SharedBuffer::default();
+        WriterThread { out: Box::new(shared.clone()), format: LogFormat::Text, redactor: None, dropped }.run(&receiver);
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text, "line\nWARN longhaul: 2 lines of the log came too fast and are lost\n");
+        assert_eq!(text, "line\nWARN longhaul: dropped 2 log lines because the queue was full\n");
     }
 }

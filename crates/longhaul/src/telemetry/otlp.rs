@@ -1,11 +1,12 @@
-//! Traces to a collector, by OTLP over HTTP. They leave this machine, so secrets are taken out of them whatever the log is told.
+//! Traces for a collector, by OTLP over HTTP. They leave this machine, so they are always redacted, even if
+//! the log is not.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul_engine::redact::{Content, Redactor};
+use longhaul_engine::redact::{RedactionMode, Redactor};
 use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_otlp::{Protocol, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
@@ -18,75 +19,76 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::OURS;
+use super::CRATE_PREFIX;
 use crate::failure::Failure;
 use crate::upstreams;
 
-/// Where a collector takes traces, behind its address.
-const PATH: &str = "/v1/traces";
+/// The path for traces at a collector, after its address.
+const TRACES_PATH: &str = "/v1/traces";
 
-/// How long a collector may take for a batch.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a collector may take to accept a batch. Chosen by hand.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What sends spans to a collector, from a thread of its own.
-pub(super) fn provider(endpoint: &str, redactor: Redactor) -> Result<SdkTracerProvider, Failure> {
-    // A client for HTTPS wants to be told whose cryptography it is to use; that somebody told it before is as good.
+/// Builds the provider that sends spans to a collector, from its own thread.
+pub(super) fn tracer_provider(endpoint: &str, redactor: Redactor) -> Result<SdkTracerProvider, Failure> {
+    // The HTTPS client needs a process-wide crypto provider. An error means that one was installed before,
+    // which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+    let builder = Client::builder().timeout(EXPORT_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     let builder = if upstreams::is_local(endpoint) { builder.no_proxy() } else { builder };
-    let failed = |error: &dyn fmt::Display| {
-        Failure::World(format!("gateway.otlp_endpoint: traces cannot be sent: {error}"))
-    };
+    let failed =
+        |error: &dyn fmt::Display| Failure::System(format!("gateway.otlp_endpoint: traces cannot be sent: {error}"));
     let client = builder.build().map_err(|error| failed(&error))?;
     let inner = Otlp::builder()
         .with_http()
         .with_http_client(client)
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(address(endpoint))
-        .with_timeout(PATIENCE)
+        .with_endpoint(traces_url(endpoint))
+        .with_timeout(EXPORT_TIMEOUT)
         .build()
         .map_err(|error| failed(&error))?;
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder().with_service_name(OURS).with_attribute(version).build();
-    let exporter = Redacting { inner, redactor: Mutex::new(redactor) };
+    let resource = Resource::builder().with_service_name(CRATE_PREFIX).with_attribute(version).build();
+    let exporter = RedactingExporter { inner, redactor: Mutex::new(redactor) };
     Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
 }
 
-/// Our own spans and what happened in them, from the usual level on. Those of the client that sends them would never end.
-pub(super) fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+/// Builds the layer that exports our own spans and events, from level info. Spans of the HTTP client are
+/// excluded: sending them would create more of them, without end.
+pub(super) fn trace_layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
 {
     tracing_opentelemetry::layer()
-        .with_tracer(provider.tracer(OURS))
+        .with_tracer(provider.tracer(CRATE_PREFIX))
         .with_location(false)
         .with_threads(false)
         .with_tracked_inactivity(false)
-        .with_filter(Targets::new().with_target(OURS, LevelFilter::INFO))
+        .with_filter(Targets::new().with_target(CRATE_PREFIX, LevelFilter::INFO))
 }
 
-fn address(endpoint: &str) -> String {
+fn traces_url(endpoint: &str) -> String {
     let base = endpoint.trim_end_matches('/');
-    if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") }
+    if base.ends_with(TRACES_PATH) { base.to_owned() } else { format!("{base}{TRACES_PATH}") }
 }
 
-/// An exporter that sends no secret.
-struct Redacting<E> {
+/// An exporter that redacts spans before it passes them on.
+struct RedactingExporter<E> {
     inner: E,
     redactor: Mutex<Redactor>,
 }
 
-impl<E: fmt::Debug> fmt::Debug for Redacting<E> {
+impl<E: fmt::Debug> fmt::Debug for RedactingExporter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redacting({:?})", self.inner)
+        write!(f, "RedactingExporter({:?})", self.inner)
     }
 }
 
-impl<E: SpanExporter> SpanExporter for Redacting<E> {
+impl<E: SpanExporter> SpanExporter for RedactingExporter<E> {
     fn export(&self, mut batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
         let mut redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
         for span in &mut batch {
-            clean(span, &mut redactor);
+            redact_span(span, &mut redactor);
         }
         drop(redactor);
         self.inner.export(batch)
@@ -105,25 +107,25 @@ impl<E: SpanExporter> SpanExporter for Redacting<E> {
     }
 }
 
-fn clean(span: &mut SpanData, redactor: &mut Redactor) {
-    clean_all(&mut span.attributes, redactor);
+fn redact_span(span: &mut SpanData, redactor: &mut Redactor) {
+    redact_attributes(&mut span.attributes, redactor);
     for event in &mut span.events.events {
-        // What an event says is its name.
-        event.name = Cow::Owned(redacted(&event.name, redactor));
-        clean_all(&mut event.attributes, redactor);
+        // The name of an event is its message.
+        event.name = Cow::Owned(redact_text(&event.name, redactor));
+        redact_attributes(&mut event.attributes, redactor);
     }
     if let Status::Error { description } = &mut span.status {
-        *description = Cow::Owned(redacted(description, redactor));
+        *description = Cow::Owned(redact_text(description, redactor));
     }
 }
 
-fn clean_all(attributes: &mut [KeyValue], redactor: &mut Redactor) {
+fn redact_attributes(attributes: &mut [KeyValue], redactor: &mut Redactor) {
     for KeyValue { value, .. } in attributes {
         match value {
-            Value::String(text) => *text = without_secrets(text, redactor),
+            Value::String(text) => *text = redact_value(text, redactor),
             Value::Array(Array::String(texts)) => {
                 for text in texts {
-                    *text = without_secrets(text, redactor);
+                    *text = redact_value(text, redactor);
                 }
             }
             _ => {}
@@ -131,12 +133,12 @@ fn clean_all(attributes: &mut [KeyValue], redactor: &mut Redactor) {
     }
 }
 
-fn without_secrets(text: &StringValue, redactor: &mut Redactor) -> StringValue {
-    redacted(text.as_str(), redactor).into()
+fn redact_value(text: &StringValue, redactor: &mut Redactor) -> StringValue {
+    redact_text(text.as_str(), redactor).into()
 }
 
-fn redacted(text: &str, redactor: &mut Redactor) -> String {
-    redactor.redact(text, Content::Text).text.into_string()
+fn redact_text(text: &str, redactor: &mut Redactor) -> String {
+    redactor.redact(text, RedactionMode::Text).text.into_string()
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
 
     const SECRET: &str = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
 
-    /// Takes one request, says that all is well, and gives its first line and its body.
+    /// Accepts one request, answers with status 200, and returns its first line and its body.
     fn collect(listener: &TcpListener) -> (String, Vec<u8>) {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
         let (mut first, mut length) = (String::new(), 0);
@@ -177,8 +179,8 @@ mod tests {
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let collector = std::thread::spawn(move || collect(&listener));
         let redactor = Redactor::keyed(Rules::default(), SessionKey::new([7; 32]));
-        let provider = provider(&endpoint, redactor).unwrap();
-        let subscriber = tracing_subscriber::registry().with(layer(&provider));
+        let provider = tracer_provider(&endpoint, redactor).unwrap();
+        let subscriber = tracing_subscriber::registry().with(trace_layer(&provider));
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::info_span!("request", dialect = "messages", header = SECRET);
             span.in_scope(|| tracing::warn!("refused {SECRET}"));
@@ -188,8 +190,8 @@ mod tests {
         let (first, body) = collector.join().unwrap();
         assert!(first.starts_with("POST /v1/traces "), "{first}");
         let text = String::from_utf8_lossy(&body);
-        for there in ["longhaul", "request", "messages", "refused", "REDACTED"] {
-            assert!(text.contains(there), "{there}: {text}");
+        for expected in ["longhaul", "request", "messages", "refused", "REDACTED"] {
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         for absent in [SECRET, "somebody-elses"] {
             assert!(!text.contains(absent), "{absent}: {text}");
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn the_path_is_said_once() {
         for typed in ["http://h:4318", "http://h:4318/", "http://h:4318/v1/traces"] {
-            assert_eq!(address(typed), "http://h:4318/v1/traces");
+            assert_eq!(traces_url(typed), "http://h:4318/v1/traces");
         }
     }
 }

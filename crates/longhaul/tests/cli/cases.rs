@@ -82,8 +82,7 @@ impl Case<'_> {
         let mut stdin = Vec::new();
         let mut wrong = Vec::new();
         for (heading, lines) in &self.sections {
-            let lines: Vec<&str> =
-                lines.iter().rev().skip_while(|line| line.is_empty()).copied().collect::<Vec<_>>();
+            let lines: Vec<&str> = lines.iter().rev().skip_while(|line| line.is_empty()).copied().collect::<Vec<_>>();
             let lines: Vec<String> = lines.iter().rev().map(|line| made(line)).collect();
             let words: Vec<String> = heading.split(' ').map(made).collect();
             if words.len() == 1 && (words[0].contains('.') || words[0] == "stdin") {
@@ -189,15 +188,15 @@ fn made(text: &str) -> String {
 
 /// Letters and digits as a key has them, the same for the same name.
 fn drawn(length: usize, name: &str) -> String {
-    const SIGNS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    let mut state = name.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
-        (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let mut sign = || {
+    const CHARS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut state = name
+        .bytes()
+        .fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut next_char = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        char::from(SIGNS[usize::try_from(state % SIGNS.len() as u64).unwrap()])
+        char::from(CHARS[usize::try_from(state % CHARS.len() as u64).unwrap()])
     };
-    (0..length).map(|_| sign()).collect()
+    (0..length).map(|_| next_char()).collect()
 }

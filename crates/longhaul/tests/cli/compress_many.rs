@@ -43,11 +43,10 @@ fn several_bodies_go_to_a_directory_under_their_names() {
     for (at, name) in names.iter().enumerate() {
         folder.file(name, session(name, if at == 3 { 1 } else { 12 + at }));
     }
-    let files =
-        ["--out-dir", "out/smaller", "--json", "--report", "reports.jsonl", "--originals", "kept.jsonl"];
+    let files = ["--out-dir", "out/smaller", "--json", "--report", "reports.jsonl", "--originals", "kept.jsonl"];
     let run = compress(&folder, &[&names[..], &files, &["--log", "log.jsonl"]].concat(), "");
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("4 bodies, 3 compacted, 0 failed"), "{}", run.err);
+    assert!(run.err.contains("4 requests, 3 compacted, 0 failed"), "{}", run.err);
     let answers = reports(&run.out);
     assert_eq!(answers.iter().map(|report| report["body"].as_str().unwrap()).collect::<Vec<_>>(), names);
     assert_eq!(reports(&read(&folder, "reports.jsonl")), answers);
@@ -61,11 +60,7 @@ fn several_bodies_go_to_a_directory_under_their_names() {
             assert!(kept.contains(block["handle"].as_str().unwrap()));
         }
     }
-    assert_eq!(
-        read(&folder, "out/smaller/small.json"),
-        session("small.json", 1),
-        "below the trigger it is the same"
-    );
+    assert_eq!(read(&folder, "out/smaller/small.json"), session("small.json", 1), "below the trigger it is the same");
     assert_eq!(read(&folder, "log.jsonl").lines().count(), 3, "what changed nothing is no compaction");
     let wordy = compress(&folder, &["a.json", "b.json", "--preview", "--summarizer", "auto"], "");
     let note = "no model is configured for summaries; our own code writes them";
@@ -85,11 +80,11 @@ fn a_body_that_cannot_be_used_keeps_nobody_from_the_others() {
     let said: Vec<&str> = run.err.lines().collect();
     assert!(said[0].starts_with("longhaul: bad.json is not JSON"), "{}", run.err);
     assert_eq!(said[1], "longhaul: missing.json does not exist; check the path");
-    assert!(run.err.contains("3 bodies, 1 compacted, 2 failed"), "{}", run.err);
+    assert!(run.err.contains("3 requests, 1 compacted, 2 failed"), "{}", run.err);
     assert!(read(&folder, "out/good.json").len() < session("good", 12).len());
     assert!(!folder.0.join("out/bad.json").exists());
     let none = compress(&folder, &["bad.json", "missing.json", "--out-dir", "out"], "");
-    assert_eq!(none.err.lines().last(), Some("longhaul: 2 bodies, 0 compacted, 2 failed"), "{}", none.err);
+    assert_eq!(none.err.lines().last(), Some("longhaul: 2 requests, 0 compacted, 2 failed"), "{}", none.err);
 }
 
 #[test]
@@ -102,14 +97,14 @@ fn places_that_would_be_written_over_are_refused() {
     let cases: [(&[&str], &str); 11] = [
         (&["a.json", "more/a.json", "--out-dir", "out"], "a.json and more/a.json would be the same file"),
         (&["a.json", "a.json", "--out-dir", "out"], "a.json and a.json would be the same file"),
-        (&["a.json", "b.json", "--out-dir", "."], "--out-dir . would write over a.json"),
-        (&["b.json", "a.json", "--out-dir", "more/.."], "--out-dir more/.. would write over b.json"),
-        (&["a.json", "b.json"], "several bodies need a place each; give --out-dir DIR"),
-        (&["a.json", "b.json", "-o", "x"], "several bodies need a place each"),
+        (&["a.json", "b.json", "--out-dir", "."], "--out-dir . would overwrite the input a.json"),
+        (&["b.json", "a.json", "--out-dir", "more/.."], "--out-dir more/.. would overwrite the input b.json"),
+        (&["a.json", "b.json"], "several requests need an output directory; give --out-dir DIR"),
+        (&["a.json", "b.json", "-o", "x"], "several requests need an output directory"),
         (&["a.json", "-", "--out-dir", "out"], "standard input has no name"),
-        (&["a.json", "b.json", "--jsonl", "--preview"], "--jsonl takes one BODY"),
+        (&["a.json", "b.json", "--jsonl", "--preview"], "--jsonl accepts one BODY"),
         (&["a.json", "--out-dir", "out", "--report", "out/a.json"], "--report and --out-dir out name"),
-        (&["a.json", "b.json", "--out-dir", "more/a.json"], "more/a.json is or goes through a file"),
+        (&["a.json", "b.json", "--out-dir", "more/a.json"], "more/a.json is a file, or its path contains one"),
         (&["-", "--config", "-"], "standard input cannot be both"),
     ];
     fs::create_dir(folder.0.join("out")).unwrap();
@@ -120,7 +115,7 @@ fn places_that_would_be_written_over_are_refused() {
     assert_eq!(read(&folder, "a.json"), session("a.json", 2));
     assert_eq!(fs::read_dir(folder.0.join("out")).unwrap().count(), 0);
     let lines = compress(&folder, &["-", "--json"], &format!("{}\n", session("x", 1)));
-    assert!(lines.refused().contains("give -o FILE"), "{}", lines.err);
+    assert!(lines.refused().contains("give -o FILE or --out-dir DIR, or --preview"), "{}", lines.err);
 }
 
 #[test]
@@ -132,11 +127,7 @@ fn a_body_a_line_comes_out_line_by_line_in_the_same_order() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.len() < input.len() && run.out.ends_with('\n'));
     for (before, after) in sessions.iter().zip(run.out.lines()) {
-        assert_eq!(
-            after,
-            compress(&folder, &["-"], before).out,
-            "each line is compacted as if it stood alone"
-        );
+        assert_eq!(after, compress(&folder, &["-"], before).out, "each line is compacted as if it stood alone");
     }
     assert_eq!(run.out.lines().count(), 6);
     folder.file("all.jsonl", &input);
@@ -185,9 +176,9 @@ fn the_differences_say_by_step_what_went_and_why() {
     assert_eq!(lines.len(), 1 + blocks.len(), "each step has one changed block, and no fact is lost");
     for (line, block) in lines[1..].iter().zip(blocks) {
         let step = block["at"].as_u64().unwrap() / 2;
-        let start = format!("  step {step}");
+        let start = format!("  turn {step}");
         assert!(line.starts_with(&start) && line.contains(&format!("read_log day={}", step - 1)), "{line}");
-        assert!(line.contains("digested") && line.ends_with(block["why"].as_str().unwrap()), "{line}");
+        assert!(line.contains("shortened") && line.ends_with(block["why"].as_str().unwrap()), "{line}");
     }
     let both = compress(&folder, &["a.json", "--preview", "--diff", "--json", "--quiet"], "");
     assert_eq!(both.err, preview.out, "beside a report for programs, too");
@@ -215,11 +206,7 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
     let named = session("a", 12).replace("read_log", "read\\u001b[31mlog");
     folder.file("a.json", named);
     assert_eq!(call(&[], &[]), (false, false));
-    let run = longhaul(
-        &folder,
-        &["compress", "a.json", "--preview", "--diff", "--color", "always", "--force"],
-        &[],
-    );
+    let run = longhaul(&folder, &["compress", "a.json", "--preview", "--diff", "--color", "always", "--force"], &[]);
     assert!(!run.out.contains("\u{1b}[31mlog"), "a tool's name is nothing for a terminal to obey");
 }
 

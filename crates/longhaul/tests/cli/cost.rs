@@ -16,8 +16,7 @@ fn session(turns: usize) -> Value {
         messages.push(json!({"role": "assistant", "content": [call]}));
         messages.push(json!({"role": "user", "content": [result]}));
     }
-    let tool =
-        json!({"name": "read_file", "description": "Reads a file.", "input_schema": {"type": "object"}});
+    let tool = json!({"name": "read_file", "description": "Reads a file.", "input_schema": {"type": "object"}});
     let system = "Read before you judge. ".repeat(400);
     json!({"model": "claude-sonnet-4-5", "max_tokens": 1000, "tools": [tool], "system": system, "messages": messages})
 }
@@ -37,16 +36,11 @@ fn every_policy_is_priced_and_the_answer_keeps_to_its_schema() {
     let folder = Folder::new("cost");
     let answer = cost(&folder, &session(60), &["--json", "--context-length", "40000"]).json("cost.json");
     assert_eq!(answer["requests"], 61);
-    let names: Vec<&str> = answer["policies"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|policy| policy["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<&str> =
+        answer["policies"].as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
     let fixed = ["0.30", "0.40", "0.50", "0.60", "0.70", "0.80", "0.90"].map(|at| format!("compressor@{at}"));
     let fixed = fixed.iter().map(String::as_str);
-    let wanted: Vec<&str> =
-        ["nothing", "marks"].into_iter().chain(fixed).chain(["sacred-zone", "scheduler"]).collect();
+    let wanted: Vec<&str> = ["nothing", "marks"].into_iter().chain(fixed).chain(["sacred-zone", "scheduler"]).collect();
     assert_eq!(names, wanted);
 
     let usd = |name: &str| policy(&answer, name)["usd"].as_f64().unwrap();
@@ -86,7 +80,7 @@ fn what_is_forgotten_is_counted_and_paid_for() {
     assert!(terms["forgotten"].as_f64() > Some(1.0) && terms["lost"].as_f64() > Some(0.0), "{terms}");
 
     let run = cost(&folder, &body, &["--context-length", "40000"]);
-    assert!(run.out.contains("With it 1 step would have been taken again"), "{}", run.out);
+    assert!(run.out.contains("With it 1 turn would have been repeated"), "{}", run.out);
     assert!(run.out.lines().any(|line| line.starts_with("forgotten ")), "{}", run.out);
 }
 
@@ -97,11 +91,7 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.starts_with("These 31 requests to claude-"), "{}", run.out);
     assert!(run.out.contains("\npolicy "), "{}", run.out);
-    assert!(
-        run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"),
-        "{}",
-        run.out
-    );
+    assert!(run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"), "{}", run.out);
     assert!(run.out.contains("Prompt caching: on (Claude, 5m)"), "{}", run.out);
     let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
     assert_eq!(page.matches("<svg class=\"wide\"").count(), 3);
@@ -123,14 +113,13 @@ fn pauses_can_be_the_real_ones() {
     let cached = |answer: &Value| policy(answer, "marks")["cached"].as_u64().unwrap();
     assert!(cached(&hour) > cached(&answer), "an hour outlives 400 seconds");
 
-    let fewer =
-        cost(&folder, &body, &["--pauses", "pauses.txt", "--json", "--requests", "2"]).json("cost.json");
+    let fewer = cost(&folder, &body, &["--pauses", "pauses.txt", "--json", "--requests", "2"]).json("cost.json");
     assert_eq!((&fewer["requests"], &fewer["pauses"]["over_five_minutes"]), (&json!(2), &json!(0)));
 
     folder.file("short.txt", "10\n");
     folder.file("words.txt", "10\nsoon\n");
     for (file, wanted) in
-        [("short.txt", "has 1 pauses, and 4 are needed"), ("words.txt", "line 2 of words.txt is no number")]
+        [("short.txt", "has 1 pauses, but 4 are needed"), ("words.txt", "line 2 of words.txt is not a number")]
     {
         let run = cost(&folder, &body, &["--pauses", file]);
         assert_eq!((run.code, run.err.lines().count()), (2, 1), "{}", run.err);
@@ -161,7 +150,7 @@ fn what_has_no_price_is_said_and_what_has_no_name_is_assumed() {
     assert_eq!(cost(&folder, &body, &["--dialect", "messages"]).code, 0);
     body.as_object_mut().unwrap().remove("model");
     let answer = cost(&folder, &body, &["--json"]).json("cost.json");
-    assert!(answer["notes"][0].as_str().unwrap().contains("taken to be a claude model"), "{answer}");
+    assert!(answer["notes"][0].as_str().unwrap().contains("treated as a claude model"), "{answer}");
 
     assert_eq!(answer["priced_as"]["row"], "claude", "{answer}");
 
@@ -177,8 +166,8 @@ fn whose_prices_were_taken_and_why_is_said() {
     let own = cost(&folder, &body, &["--json"]).json("cost.json");
     assert_eq!((&own["priced_as"], &own["prices"]["row"]), (&Value::Null, &json!("claude-sonnet-4-5")));
     for (asked, row, why) in [
-        ("claude-sonnet-4-9", "claude-sonnet-4", "it is not on the list of prices"),
-        ("my-own-tune", "claude", "no model of that name is known, and claude is the usual one of anthropic"),
+        ("claude-sonnet-4-9", "claude-sonnet-4", "it has no known price"),
+        ("my-own-tune", "claude", "the model is unknown; claude is the usual one of anthropic"),
     ] {
         let answer = cost(&folder, &body, &["--json", "--model", asked]).json("cost.json");
         let said = &answer["priced_as"];
@@ -194,8 +183,7 @@ fn whose_prices_were_taken_and_why_is_said() {
 fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
     let folder = Folder::new("cost-free");
     let priced = |input: &str| {
-        let row =
-            format!("{{ input: {input}, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0 }}");
+        let row = format!("{{ input: {input}, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0 }}");
         folder.file("own.yaml", format!("models: {{ claude-sonnet-4-5: {{ prices: {row} }} }}\n"));
         cost(&folder, &session(3), &[])
     };
@@ -235,10 +223,7 @@ fn the_answer_comes_first_in_sentences_and_savings_are_against_breakpoints_alone
     let dollars = |name: &str| policy(&answer, name)["usd"].as_f64().unwrap();
     let saved = policy(&answer, "scheduler")["saved"].as_f64().unwrap();
     assert!((saved - (1.0 - dollars("scheduler") / dollars("marks"))).abs() < 1e-9);
-    assert!(
-        policy(&answer, "marks")["saved"].is_null()
-            && policy(&answer, "nothing")["saved"].as_f64() < Some(0.0)
-    );
+    assert!(policy(&answer, "marks")["saved"].is_null() && policy(&answer, "nothing")["saved"].as_f64() < Some(0.0));
     let people = cost(&folder, &session(60), &[&more[..], &["-o", "cost.html"]].concat());
     let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
     for (line, sentence) in people.out.lines().zip(answer["summary"].as_array().unwrap()) {

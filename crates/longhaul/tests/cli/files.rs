@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Run, against, longhaul, longhaul_reading};
 
-/// A session whose outputs outgrow a window of 8,000 tokens.
+/// A session whose outputs outgrow a context window of 8,000 tokens.
 fn session(steps: usize) -> String {
     let mut messages = vec![json!({"role": "user", "content": "Look after the greenhouse."})];
     for step in 0..steps {
@@ -35,8 +35,8 @@ fn handle(row: &str) -> String {
     serde_json::from_str::<Value>(row).unwrap()["handle"].as_str().unwrap().to_owned()
 }
 
-fn recall(folder: &Folder, file: &str, handle: &str, more: &[&str]) -> Run {
-    longhaul(folder, &[&["recall", "--originals", file, handle], more].concat(), &[])
+fn recall(folder: &Folder, file: &str, recall_id: &str, more: &[&str]) -> Run {
+    longhaul(folder, &[&["recall", "--originals", file, recall_id], more].concat(), &[])
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_half_written_last_line_costs_no_other_row() {
         let first = compress(&folder, &[option, file, "-o", "after.json"]);
         let said: Vec<&str> = first.err.lines().collect();
         assert_eq!((first.code, said.len()), (0, 1), "the damage is named once: {}", first.err);
-        assert!(said[0].contains(file) && said[0].contains("half written"), "{}", first.err);
+        assert!(said[0].contains(file) && said[0].contains("incomplete"), "{}", first.err);
         assert!(read(&folder, file).starts_with(&format!("{damaged}\n{{")), "a new line is begun");
         assert_eq!(compress(&folder, &[option, file, "-o", "after.json"]).err, "", "and not again");
     }
@@ -105,19 +105,19 @@ fn no_input_is_written_over_by_whatever_name() {
         for command in ["compress", "check", "tokens", "cache", "digest", "redact", "stats"] {
             let run = longhaul(&folder, &[command, "session.json", "-o", name], &[]);
             assert!(
-                run.refused().contains("would write over session.json"),
+                run.refused().contains("would overwrite the input session.json"),
                 "{command} -o {name}: {}",
                 run.err
             );
         }
         let run = longhaul(&folder, &["check", "other.json", "--before", "session.json", "-o", name], &[]);
-        assert!(run.refused().contains("would write over"), "{}", run.err);
+        assert!(run.refused().contains("would overwrite"), "{}", run.err);
         let run = longhaul(&folder, &["cache", "other.json", "--compare", "session.json", "-o", name], &[]);
-        assert!(run.refused().contains("would write over"), "{}", run.err);
+        assert!(run.refused().contains("would overwrite"), "{}", run.err);
         let run = longhaul(&folder, &["cost", "session.json", "-o", name], &[]);
-        assert!(run.refused().contains("would write over"), "{}", run.err);
+        assert!(run.refused().contains("would overwrite"), "{}", run.err);
         let run = longhaul(&folder, &["compress", name, "-o", "session.json"], &[]);
-        assert!(run.refused().contains("would write over"), "{}", run.err);
+        assert!(run.refused().contains("would overwrite"), "{}", run.err);
     }
     let others: [&[&str]; 5] = [
         &["compress", "session.json", "--originals", "kept.jsonl", "-o", "./kept.jsonl"],

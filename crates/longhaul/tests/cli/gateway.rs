@@ -134,7 +134,7 @@ fn people_are_told_how_to_point_their_agents_at_it() {
         "https://api.anthropic.com/v1/messages, the client's own key pays",
         "https://api.openai.com/v1/responses",
         "by our own code; no model is asked",
-        "compressor, due at 50 % of the window",
+        "compressor, triggered at 50 % of the window",
         &format!("ANTHROPIC_BASE_URL={url} claude"),
         &format!("codex -c 'openai_base_url=\"{url}/v1\"'"),
         &format!("OPENAI_BASE_URL={url}/v1"),
@@ -156,16 +156,17 @@ fn what_cannot_be_served_is_one_line() {
     assert!(hygiene.refused().starts_with("own.yaml:2:22: compression.threshold: 0.5 must be under"));
     let upstream = serve(&["--upstream", "localhost:9"], "");
     assert!(upstream.refused().contains("it must begin with https:// or http://"), "{}", upstream.err);
+    let upstream = serve(&["--upstream", "127.0.0.1:9000"], "");
+    assert!(upstream.refused().contains("it must begin with https:// or http://"), "{}", upstream.err);
     let key = serve(&[], "upstreams: { messages: { api_key_env: NOT_SET } }\n");
-    assert!(key.refused().contains("NOT_SET holds no key"), "{}", key.err);
+    assert!(key.refused().contains("NOT_SET has no key"), "{}", key.err);
     let listen = serve(&["--listen", "nowhere"], "");
     assert!(listen.refused().contains("expected an address and a port"), "{}", listen.err);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let taken = serve(&["--listen", &address, "--json"], "");
-    assert_eq!(taken.failed(3), format!("{address} is taken by another program; give another with --listen"));
-    let store =
-        longhaul(&folder, &["serve", "--listen", "127.0.0.1:0", "--store", "/dev/null/store.db"], &[]);
+    assert_eq!(taken.failed(3), format!("{address} is already in use; choose another address with --listen"));
+    let store = longhaul(&folder, &["serve", "--listen", "127.0.0.1:0", "--store", "/dev/null/store.db"], &[]);
     assert_eq!(store.code, 3, "{}", store.err);
     let filter = longhaul(&folder, &["serve", "--store", "memory"], &[("LONGHAUL_LOG", "longhaul=loud")]);
     assert!(filter.refused().starts_with("LONGHAUL_LOG: "), "{}", filter.err);
@@ -188,7 +189,7 @@ fn a_second_signal_ends_it_at_once() {
     served.signal("-INT");
     let (code, log) = served.end();
     assert_eq!(code, 3, "{log}");
-    assert!(log.contains("once more to stop at once") && log.contains("stopped at once"), "{log}");
+    assert!(log.contains("interrupt again to stop now") && log.contains("stopped before open replies"), "{log}");
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(client.join().unwrap().is_none(), "the reply never came");
 }

@@ -18,16 +18,9 @@ pub(crate) fn send(url: &str, path: &str, headers: &[(&str, &str)], body: &str) 
     exchange("POST", url, path, headers, body)
 }
 
-fn exchange(
-    method: &str,
-    url: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &str,
-) -> Option<(u16, String)> {
+fn exchange(method: &str, url: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<(u16, String)> {
     let (_, rest) = url.split_once("://")?;
-    let (host, below) =
-        rest.split_once('/').map_or((rest, String::new()), |(host, below)| (host, format!("/{below}")));
+    let (host, below) = rest.split_once('/').map_or((rest, String::new()), |(host, below)| (host, format!("/{below}")));
     let mut stream = TcpStream::connect(host).ok()?;
     let more: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let more = more.concat();

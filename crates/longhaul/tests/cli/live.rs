@@ -9,13 +9,11 @@ use crate::support::{Folder, Upstream, against, longhaul};
 
 /// A session of so many steps with long outputs.
 fn body(steps: usize) -> String {
-    let mut messages =
-        vec![json!({"role": "user", "content": "Make the build green. Never touch the tests."})];
+    let mut messages = vec![json!({"role": "user", "content": "Make the build green. Never touch the tests."})];
     for step in 0..steps {
         let id = format!("call{step}");
         let arguments = json!({"command": format!("make t{step}")}).to_string();
-        let call =
-            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
         let output = format!("compiling a unit of target {step}\n").repeat(60);
         messages.push(json!({"role": "assistant", "content": format!("Now {step}."), "tool_calls": [call]}));
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
@@ -48,12 +46,7 @@ fn a_session_is_compacted_from_another_terminal_with_its_next_request() {
     assert!(second.contains("x-longhaul-action: replayed"), "{second}");
     let messages = |at: usize| upstream.asked()[at]["messages"].as_array().unwrap().clone();
     let bytes = |messages: &[Value]| json!(messages).to_string().len();
-    assert!(
-        3 * bytes(&messages(1)) < 2 * bytes(&messages(0)),
-        "{} and {}",
-        bytes(&messages(1)),
-        bytes(&messages(0))
-    );
+    assert!(3 * bytes(&messages(1)) < 2 * bytes(&messages(0)), "{} and {}", bytes(&messages(1)), bytes(&messages(0)));
 
     let undone = longhaul(&folder, &["undo", session, "--store", "store.db"], &[]);
     assert_eq!(undone.code, 0, "{}", undone.err);

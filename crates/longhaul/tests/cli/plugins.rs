@@ -23,12 +23,10 @@ fn install(folder: &Folder, to: &str) {
 
 /// A session of so many steps with long outputs.
 fn session(steps: usize) -> Vec<Value> {
-    let mut messages =
-        vec![json!({"role": "user", "content": "Make the build green. Never touch the tests."})];
+    let mut messages = vec![json!({"role": "user", "content": "Make the build green. Never touch the tests."})];
     for step in 0..steps {
         let id = format!("call{step}");
-        let function =
-            json!({"name": "bash", "arguments": json!({"command": format!("make t{step}")}).to_string()});
+        let function = json!({"name": "bash", "arguments": json!({"command": format!("make t{step}")}).to_string()});
         let call = json!({"id": id, "type": "function", "function": function});
         let output = format!("compiling a unit of target {step}\n").repeat(60);
         messages.push(json!({"role": "assistant", "content": format!("Now {step}."), "tool_calls": [call]}));
@@ -52,32 +50,15 @@ fn the_example_is_listed_and_compacts_when_it_is_named() {
     let environment = [("XDG_CONFIG_HOME", config.to_str().unwrap()), ("PATH", path.as_str())];
     let rows = longhaul(&folder, &["engines", "--json"], &environment).json("engines.json");
     let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "newest").unwrap();
-    assert_eq!(
-        (&row["from"], &row["in_force"], &row["problem"]),
-        (&json!("plug-in"), &json!(false), &Value::Null)
-    );
+    assert_eq!((&row["from"], &row["in_force"], &row["problem"]), (&json!("plug-in"), &json!(false), &Value::Null));
     assert!(row["path"].as_str().unwrap().ends_with("plugins/context_engine/newest"), "{row}");
     let people = longhaul(&folder, &["engines"], &environment).out;
     assert!(people.contains("newest") && people.contains("which tools ran"), "{people}");
-    let call = [
-        "compress",
-        "session.json",
-        "--engine",
-        "newest",
-        "--context-length",
-        "12k",
-        "-o",
-        "small.json",
-        "--json",
-    ];
+    let call =
+        ["compress", "session.json", "--engine", "newest", "--context-length", "12k", "-o", "small.json", "--json"];
     let report = longhaul(&folder, &call, &environment);
-    let report =
-        report.out.lines().next().map(|_| crate::support::against("compress.json", &report.out)).unwrap();
-    assert_eq!(
-        (&report["engine"], &report["checkpoint"]["by"]),
-        (&json!("newest"), &json!("plugin")),
-        "{report}"
-    );
+    let report = report.out.lines().next().map(|_| crate::support::against("compress.json", &report.out)).unwrap();
+    assert_eq!((&report["engine"], &report["checkpoint"]["by"]), (&json!("newest"), &json!("plugin")), "{report}");
     let small = std::fs::read_to_string(folder.0.join("small.json")).unwrap();
     assert!(small.contains("- asked: Make the build green.") && small.contains("And the docs?"), "{small}");
     let check = longhaul(&folder, &["check", "small.json", "--before", "session.json"], &[]);
@@ -95,17 +76,9 @@ fn the_example_compacts_behind_a_gateway_and_can_be_taken_back() {
     std::fs::write(folder.0.join("own/longhaul.yaml"), config).unwrap();
     let path = std::env::var("PATH").unwrap();
     let base = upstream.server.base_url();
-    let served = Served::start_in(
-        &folder,
-        &["--config", "own/longhaul.yaml", "--upstream", &base],
-        &[("PATH", path.as_str())],
-    );
-    assert_eq!(
-        (&served.said["engine"], &served.said["warnings"]),
-        (&json!("newest"), &json!([])),
-        "{}",
-        served.said
-    );
+    let served =
+        Served::start_in(&folder, &["--config", "own/longhaul.yaml", "--upstream", &base], &[("PATH", path.as_str())]);
+    assert_eq!((&served.said["engine"], &served.said["warnings"]), (&json!("newest"), &json!([])), "{}", served.said);
     assert!(served.said["engine_from"].as_str().unwrap().ends_with("own/plugins/context_engine/newest"));
     let mut messages = session(24);
     let mut ask = |says: &str| {
@@ -129,14 +102,11 @@ fn the_example_compacts_behind_a_gateway_and_can_be_taken_back() {
     let (one, other) = (list(&sent[0]), list(&sent[1]));
     assert_eq!(one, other[..one.len()], "what was decided is decided again");
     let (_, undone) = ask("/undo");
-    assert!(undone.contains("taken back"), "{undone}");
+    assert!(undone.contains("undone: "), "{undone}");
     // Nobody has said anything since, so it stays taken back.
     let (_, whole) = ask("");
     assert!(whole.contains("x-longhaul-action: none"), "{whole}");
-    assert!(
-        upstream.asked()[2].to_string().contains("compiling a unit of target 0"),
-        "all of it is sent again"
-    );
+    assert!(upstream.asked()[2].to_string().contains("compiling a unit of target 0"), "all of it is sent again");
     served.signal("-TERM");
     assert_eq!(served.end().0, 0);
 }
@@ -149,11 +119,7 @@ fn what_came_with_a_folder_is_not_started_and_broken_manifests_are_said() {
     folder.file("longhaul.yaml", "context: { engine: newest, plugins: ./plugins }\n");
     let path = std::env::var("PATH").unwrap();
     let environment = [("PATH", path.as_str())];
-    let run = longhaul(
-        &folder,
-        &["compress", "session.json", "--context-length", "12k", "--preview"],
-        &environment,
-    );
+    let run = longhaul(&folder, &["compress", "session.json", "--context-length", "12k", "--preview"], &environment);
     assert!(run.refused().contains("may not set context.engine, context.plugins"), "{}", run.err);
     folder.file("longhaul.yaml", "compression: { threshold: 0.4 }\n");
     let engine = [environment[0], ("LONGHAUL_CONTEXT__ENGINE", "newest")];
@@ -174,10 +140,7 @@ fn what_came_with_a_folder_is_not_started_and_broken_manifests_are_said() {
     assert!(typed.err.contains("newest: "), "{}", typed.err);
     let manifest = folder.0.join("plugins/context_engine/newest/plugin.toml");
     for (wrong, said) in [
-        (
-            "name = \"newest\"\nabout = \"x\"\nprotocol = 1\ncommand = [\"a\"]\ncolour = 1\n",
-            "unknown field `colour`",
-        ),
+        ("name = \"newest\"\nabout = \"x\"\nprotocol = 1\ncommand = [\"a\"]\ncolour = 1\n", "unknown field `colour`"),
         ("name = \"other\"\nabout = \"x\"\nprotocol = 1\ncommand = [\"a\"]\n", "but the folder is 'newest'"),
         ("name = \"newest\"\nabout = \"x\"\nprotocol = 7\ncommand = [\"a\"]\n", "protocol is 7"),
         ("name = ", "plugin.toml: "),

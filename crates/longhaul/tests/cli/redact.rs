@@ -7,32 +7,20 @@ use crate::support::{Folder, longhaul, longhaul_reading};
 #[test]
 fn text_comes_out_without_its_secrets_and_the_counts_are_said() {
     let folder = Folder::new("redact-text");
-    let run = longhaul_reading(
-        &folder,
-        &["redact", "-"],
-        &[],
-        b"PASSWORD=hunter2 +14155552671\nPASSWORD=hunter2\n",
-    );
+    let run = longhaul_reading(&folder, &["redact", "-"], &[], b"PASSWORD=hunter2 +14155552671\nPASSWORD=hunter2\n");
     assert_eq!(run.code, 0);
-    assert_eq!(
-        run.out,
-        "PASSWORD=[REDACTED:password:1] [REDACTED:phone-number:2]\nPASSWORD=[REDACTED:password:1]\n"
-    );
+    assert_eq!(run.out, "PASSWORD=[REDACTED:password:1] [REDACTED:phone-number:2]\nPASSWORD=[REDACTED:password:1]\n");
     assert_eq!(run.err, "longhaul: redacted: password 2, phone-number 1\n");
 
     let clean = longhaul_reading(&folder, &["redact", "-"], &[], b"caf\xc3\xa9\n");
-    assert_eq!(
-        (clean.out.as_str(), clean.err.as_str()),
-        ("caf\u{e9}\n", "longhaul: redacted: nothing found\n")
-    );
+    assert_eq!((clean.out.as_str(), clean.err.as_str()), ("caf\u{e9}\n", "longhaul: redacted: nothing found\n"));
 }
 
 #[test]
 fn programs_get_the_text_and_byte_ranges_of_the_input() {
     let folder = Folder::new("redact-json");
     let text = "\u{e9} password=hunter2";
-    let answer =
-        longhaul_reading(&folder, &["redact", "--json", "-"], &[], text.as_bytes()).json("redact.json");
+    let answer = longhaul_reading(&folder, &["redact", "--json", "-"], &[], text.as_bytes()).json("redact.json");
     assert_eq!(answer["found"], json!([{"kind": "password", "start": 12, "end": 19}]));
     assert_eq!(&text[12..19], "hunter2");
 }
@@ -55,19 +43,12 @@ fn a_document_stays_a_document_and_code_is_spared() {
 #[test]
 fn the_configuration_adds_rules_and_a_bad_one_is_refused_with_its_place() {
     let folder = Folder::new("redact-rules");
-    folder.file(
-        "own.yaml",
-        "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\n  allow: ['hunter2']\n",
-    );
+    folder.file("own.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\n  allow: ['hunter2']\n");
     let run = longhaul_reading(&folder, &["redact", "-"], &[], b"B-123456 password=hunter2");
     assert_eq!(run.out, "[REDACTED:badge:1] password=hunter2");
     folder.file("own.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-(' }]\n");
     let refused = longhaul_reading(&folder, &["redact", "-"], &[], b"x");
-    assert!(
-        refused.refused().contains("redaction.rules: entry 0, byte 2: unclosed group"),
-        "{}",
-        refused.err
-    );
+    assert!(refused.refused().contains("redaction.rules: entry 0, byte 2: unclosed group"), "{}", refused.err);
     assert!(refused.refused().starts_with("own.yaml:2"), "{}", refused.err);
 }
 
@@ -91,15 +72,14 @@ fn a_long_stream_is_read_in_pieces() {
     assert_eq!(run.out, format!("{line}password=[REDACTED:password:1]\n{line}"));
 }
 
-/// A session that outgrows a window of 20,000 tokens, with these words in a call that is folded and in its output.
+/// A session that outgrows a context window of 20,000 tokens, with these words in a call that is folded and in its output.
 fn session(words: &str) -> String {
     let mut messages = vec![json!({"role": "user", "content": "Make the build green."})];
     for step in 0..30 {
         let id = format!("c{step}");
         let said = if step == 1 { words } else { "nothing" };
         let arguments = json!({"command": format!("make t{step} # {said}")}).to_string();
-        let call =
-            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
         messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
         let noise = format!("compiling one more unit of step {step}\n").repeat(90);
         let output = format!("{noise}main.c:{step}: error: {said}\nexit code: 2\n");
@@ -109,8 +89,7 @@ fn session(words: &str) -> String {
     json!({"model": "gpt-5", "messages": messages}).to_string()
 }
 
-const COMPRESS: [&str; 7] =
-    ["compress", "session.json", "--context-length", "20000", "--to-tokens", "2000", "--force"];
+const COMPRESS: [&str; 7] = ["compress", "session.json", "--context-length", "20000", "--to-tokens", "2000", "--force"];
 
 #[test]
 fn the_users_rules_hold_in_checkpoints_and_originals() {
@@ -139,9 +118,9 @@ fn rules_that_cannot_be_used_are_refused_before_anything_is_written() {
     for (rules, said) in [
         ("rules: [{ name: badge, pattern: 'B-(' }]", "unclosed group"),
         ("rules: [{ name: badge, pattern: 'B*' }]", "matches the empty text"),
-        ("allow: ['.*']", "lets every secret through"),
-        ("allow: ['(?s).+']", "lets every secret through"),
-        ("allow: ['[^ ].*']", "lets every secret through"),
+        ("allow: ['.*']", "no secret would be redacted"),
+        ("allow: ['(?s).+']", "no secret would be redacted"),
+        ("allow: ['[^ ].*']", "no secret would be redacted"),
     ] {
         folder.file("own.yaml", format!("redaction:\n  {rules}\n"));
         let run = longhaul(&folder, &call, &[]);
@@ -156,8 +135,7 @@ fn a_secret_in_the_focus_is_shown_nowhere() {
     let folder = Folder::new("redact-focus");
     folder.file("session.json", session("nothing"));
     let focus = ["--focus", "the login with DB_PASSWORD=marmalade-kettle-9"];
-    let more =
-        ["--originals", "removed.jsonl", "--report", "report.json", "--log", "log.jsonl", "-o", "after.json"];
+    let more = ["--originals", "removed.jsonl", "--report", "report.json", "--log", "log.jsonl", "-o", "after.json"];
     let run = longhaul(&folder, &[&COMPRESS[..], &focus, &more].concat(), &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     for file in ["removed.jsonl", "report.json", "log.jsonl", "after.json"] {

@@ -9,8 +9,7 @@ use crate::support::{Folder, Run, longhaul, longhaul_reading};
 
 /// A session whose every step reads a file; from the third on it edits one, too.
 fn session(steps: usize, name: &str) -> Value {
-    let mut messages =
-        vec![json!({"role": "user", "content": "find out why the import is slow, and mend it"})];
+    let mut messages = vec![json!({"role": "user", "content": "find out why the import is slow, and mend it"})];
     for step in 0..steps {
         let (read, edit) = (format!("r{step}"), format!("e{step}"));
         let lines: Vec<String> =
@@ -22,7 +21,9 @@ fn session(steps: usize, name: &str) -> Value {
         if step > 2 {
             let change = json!({"file_path": format!("src/part_{step}.py"), "old_string": format!("rows[{step}:]"), "new_string": "rows"});
             messages.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": edit, "name": "Edit", "input": change}]}));
-            messages.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": edit, "content": "ok"}]}));
+            messages.push(
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": edit, "content": "ok"}]}),
+            );
         }
     }
     json!({"model": "claude-sonnet-4-5", "max_tokens": 1000, "system": "Read before you judge.", "messages": messages})
@@ -38,8 +39,7 @@ fn page(folder: &Folder) -> String {
 }
 
 fn compressed(folder: &Folder, body: &str, more: &[&str]) -> Value {
-    let run =
-        longhaul(folder, &[&["compress", body, "--preview", "--json", "--quiet"][..], more].concat(), &[]);
+    let run = longhaul(folder, &[&["compress", body, "--preview", "--json", "--quiet"][..], more].concat(), &[]);
     serde_json::from_str(&run.out).unwrap()
 }
 
@@ -54,8 +54,7 @@ const VOID: [&str; 2] = ["meta", "input"];
 
 /// Reads a page as a browser would and gives its ids; every element ends where it should, and every link leads to an id.
 fn ids(page: &str) -> BTreeSet<String> {
-    let (mut open, mut ids, mut links): (Vec<&str>, BTreeSet<String>, Vec<&str>) =
-        (vec![], BTreeSet::new(), vec![]);
+    let (mut open, mut ids, mut links): (Vec<&str>, BTreeSet<String>, Vec<&str>) = (vec![], BTreeSet::new(), vec![]);
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
     while let Some(start) = rest.find('<') {
         let tag = &rest[start + 1..];
@@ -103,15 +102,15 @@ fn says(page: &str, told: &Value) {
         }
     }
     let fates = told["blocks"].as_array().unwrap().iter().map(|block| block["fate"].as_str().unwrap());
-    let (digested, gone): (Vec<&str>, Vec<&str>) = fates.partition(|fate| *fate == "digested");
+    let (shortened, gone): (Vec<&str>, Vec<&str>) = fates.partition(|fate| *fate == "digested");
     let shown = |fate: &str| -> u64 {
         let behind = page.split(&format!("<li><span class=\"badge {fate}\">")).nth(1).unwrap();
         let count = behind.split("</span>").nth(1).and_then(|rest| rest.rsplit('(').next()).unwrap();
         count.split(' ').next().unwrap().replace(',', "").parse().unwrap()
     };
     assert_eq!(
-        (shown("digested"), shown("folded") + shown("removed")),
-        (digested.len() as u64, gone.len() as u64)
+        (shown("shortened"), shown("summarized") + shown("removed")),
+        (shortened.len() as u64, gone.len() as u64)
     );
     for all in tokens {
         assert!(page.contains(&format!("<td>{}</td>", grouped(all))), "the sum of all parts is {all}");
@@ -161,16 +160,16 @@ fn a_reader_sees_message_by_message_what_became_of_it() {
     let wanted = "
 system prompt kept 6 tokens
 #0 user kept 14 tokens checkpoint next change ↓
-#1 assistant folded 22 → 0 tokens ↑ previous
-#2 user folded 624 → 0 tokens
-#3 assistant folded 22 → 0 tokens
-#4 user folded 624 → 0 tokens
-#5 assistant folded 22 → 0 tokens
-#6 user folded 624 → 0 tokens
-#7 assistant folded 22 → 0 tokens
-#8 user folded 624 → 0 tokens
-#9 assistant folded 29 → 0 tokens
-#10 user folded 2 → 0 tokens
+#1 assistant summarized 22 → 0 tokens ↑ previous
+#2 user summarized 624 → 0 tokens
+#3 assistant summarized 22 → 0 tokens
+#4 user summarized 624 → 0 tokens
+#5 assistant summarized 22 → 0 tokens
+#6 user summarized 624 → 0 tokens
+#7 assistant summarized 22 → 0 tokens
+#8 user summarized 624 → 0 tokens
+#9 assistant summarized 29 → 0 tokens
+#10 user summarized 2 → 0 tokens
 #11 → #1 assistant kept 22 tokens
 #12 → #2 user kept 624 tokens
 #13 → #3 assistant kept 29 tokens
@@ -184,8 +183,8 @@ fn below_the_threshold_it_shows_what_force_would_do() {
     let run = report(&folder, &session(8, "Read"), &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     let due = page(&folder);
-    assert!(due.contains("Nothing is due: below the threshold"), "said on the page");
-    assert!(run.err.starts_with("longhaul: Nothing is due: "), "{}", run.err);
+    assert!(due.contains("No compaction is triggered: below the threshold"), "said on the page");
+    assert!(run.err.starts_with("longhaul: No compaction is triggered: "), "{}", run.err);
     says(&due, &compressed(&folder, "session.json", &["--force"]));
     report(&folder, &session(8, "Read"), &["--force"]);
     assert!(!page(&folder).contains("Nothing is due"));
@@ -219,16 +218,11 @@ fn a_hostile_session_makes_a_page_like_any_other() {
     let name = "<img src=x onerror=alert(1)>.json";
     folder.file(name, body.to_string());
     let focus = "<script>focus</script>";
-    let run = longhaul(
-        &folder,
-        &["report", name, "-o", "page.html", "--context-length", "30k", "--focus", focus],
-        &[],
-    );
+    let run = longhaul(&folder, &["report", name, "-o", "page.html", "--context-length", "30k", "--focus", focus], &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     let page = page(&folder);
     ids(&page);
-    for markup in
-        ["<script", "<img", "<b onclick", "display:none}</style><!--", "\u{202e}", "\u{7}", "\u{1b}", "\u{0}"]
+    for markup in ["<script", "<img", "<b onclick", "display:none}</style><!--", "\u{202e}", "\u{7}", "\u{1b}", "\u{0}"]
     {
         assert!(!page.contains(markup), "{markup:?}");
     }
@@ -262,17 +256,18 @@ fn a_call_that_is_wrong_is_one_line_and_no_page() {
     folder.file("session.json", &body);
     folder.file("empty.json", "");
     folder.file("other.json", r#"{"a":1}"#);
-    let refused =
-        |words: &[&str]| longhaul(&folder, &[&["report"][..], words].concat(), &[]).refused().to_owned();
+    let refused = |words: &[&str]| longhaul(&folder, &[&["report"][..], words].concat(), &[]).refused().to_owned();
     let line = refused(&["session.json", "-o", "./session.json"]);
-    assert!(line.contains("-o would write over session.json"), "{line}");
+    assert!(line.contains("-o would overwrite the input session.json"), "{line}");
     assert!(refused(&["empty.json", "-o", "p.html"]).contains("empty.json is empty"));
     assert!(refused(&["other.json", "-o", "p.html"]).contains("has no `messages` or `input`"));
     assert!(refused(&["no.json", "-o", "p.html"]).contains("no.json"));
-    assert!(refused(&["session.json", "-o", "no/such/p.html"]).contains("is in no existing directory"));
+    assert!(
+        refused(&["session.json", "-o", "no/such/p.html"]).contains("the directory of no/such/p.html does not exist")
+    );
     assert!(
         refused(&["session.json", "-o", "p.html", "--keep-from", "99"])
-            .contains("--keep-from 99 is behind the end")
+            .contains("--keep-from 99 is after the last message")
     );
     assert!(refused(&["session.json"]).contains("--output <FILE.html>"));
     assert!(!folder.0.join("p.html").exists());
@@ -280,7 +275,7 @@ fn a_call_that_is_wrong_is_one_line_and_no_page() {
 
     let run = longhaul(&folder, &["report", "session.json", "--to-tokens", "10", "-o", "p.html"], &[]);
     assert_eq!(run.code, 1, "a size that cannot be reached: {}", run.err);
-    assert!(std::fs::read_to_string(folder.0.join("p.html")).unwrap().contains("larger than the window"));
+    assert!(std::fs::read_to_string(folder.0.join("p.html")).unwrap().contains("larger than the context window"));
 
     let run = longhaul_reading(&folder, &["report", "-", "-o", "-", "--quiet"], &[], body.as_bytes());
     assert_eq!((run.code, run.err.as_str()), (0, ""));
@@ -295,9 +290,7 @@ fn a_model_without_prices_has_no_course_and_says_why() {
     let run = report(&folder, &body, &["--force"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let page = page(&folder);
-    assert!(
-        page.contains("No prices are known for somebody/unheard-of") && !page.contains("<svg class=\"wide\"")
-    );
+    assert!(page.contains("No prices are known for somebody/unheard-of") && !page.contains("<svg class=\"wide\""));
 }
 
 /// Each engine has every other one of the bodies: both with all of them would take a minute.
@@ -317,8 +310,7 @@ fn every_real_body_makes_a_page_whose_numbers_are_those_of_compress() {
         let name = body.to_str().unwrap();
         println!("{name} {engine}");
         let more = ["--force", "--context-length", "60k", "--engine", engine];
-        let run =
-            longhaul(&folder, &[&["report", name, "-o", "page.html", "--quiet"][..], &more].concat(), &[]);
+        let run = longhaul(&folder, &[&["report", name, "-o", "page.html", "--quiet"][..], &more].concat(), &[]);
         assert!(run.code <= 1, "{}", run.err);
         let page = page(&folder);
         ids(&page);

@@ -48,8 +48,7 @@ fn ask_as_a_stranger() {
     for before in ["", guess.as_str()] {
         for path in ["/v1/messages", "/v1/messages/count_tokens", "/v1/files", "/anything"] {
             let headers = [("x-api-key", KEY)];
-            let (status, _) =
-                crate::http::post(open, &format!("{before}{path}"), &headers, &body.to_string());
+            let (status, _) = crate::http::post(open, &format!("{before}{path}"), &headers, &body.to_string());
             assert_eq!(status, 401, "POST {before}{path}");
         }
         for path in ["/", "/api/sessions", "/api/overview", "/events", "/metrics", "/healthz", "/v1/models"] {
@@ -75,7 +74,7 @@ fn an_agent_runs_behind_a_gateway_and_what_it_came_to_is_said() {
     assert_eq!(done.code, 7, "{}", done.err);
     let words: Vec<&str> = done.out.split_whitespace().collect();
     assert!(words[0].starts_with("http://127.0.0.1:"), "{}", done.out);
-    let dashboard = format!("longhaul: what it does is shown at {}/, for you alone", words[0]);
+    let dashboard = format!("longhaul: the dashboard, for you alone, is at {}/", words[0]);
     assert!(done.err.lines().any(|line| line == dashboard), "{}", done.err);
     assert_eq!(words[1..], ["1", "-p", "a", "b"]);
     let asked = upstream.server.asked();
@@ -118,21 +117,13 @@ fn each_agent_is_given_what_it_needs_before_its_own_arguments() {
 
     agent(&folder, "mine", "echo \"$OPENAI_BASE_URL $OPENAI_API_BASE\"");
     let other = run(&folder, &["--", "./mine"], &[]);
-    assert!(
-        other.out.starts_with("http://127.0.0.1:") && other.out.trim_end().ends_with("/v1"),
-        "{}",
-        other.out
-    );
-    assert!(other.err.contains("this program is not known; it is given ANTHROPIC_BASE_URL"), "{}", other.err);
+    assert!(other.out.starts_with("http://127.0.0.1:") && other.out.trim_end().ends_with("/v1"), "{}", other.out);
+    assert!(other.err.contains("not a known agent; it gets the variables ANTHROPIC_BASE_URL"), "{}", other.err);
     assert!(other.err.lines().last().unwrap().contains("no request of ./mine was answered"), "{}", other.err);
 
     agent(&folder, "opencode", "echo \"$OPENCODE_CONFIG_CONTENT\"");
     let replaced = run(&folder, &["--", "./opencode"], &[("OPENCODE_CONFIG_CONTENT", "{}")]);
-    assert!(
-        replaced.err.contains("OPENCODE_CONFIG_CONTENT has another value for this run"),
-        "{}",
-        replaced.err
-    );
+    assert!(replaced.err.contains("OPENCODE_CONFIG_CONTENT has another value for this run"), "{}", replaced.err);
 }
 
 #[test]
@@ -171,7 +162,7 @@ fn a_proxy_of_the_users_is_where_requests_go_unless_the_configuration_says_other
     let first = run(&folder, &["--", "./claude"], &environment);
     assert_eq!((first.code, proxy.server.asked().len()), (0, 1), "{}", first.err);
     assert!(
-        first.err.contains("ANTHROPIC_BASE_URL is set, so requests go on to what it names"),
+        first.err.contains("ANTHROPIC_BASE_URL is set, so requests are forwarded to that address"),
         "{}",
         first.err
     );
@@ -213,11 +204,12 @@ fn signals_reach_the_agent_and_its_end_is_ours() {
 fn what_cannot_be_run_is_one_line_and_no_agent_is_none() {
     let folder = Folder::new("run-refused");
     let unknown = run(&folder, &["--quiet", "--", "no-such-agent"], &[]);
-    assert_eq!(unknown.refused(), "there is no program no-such-agent; check the name, or give its path");
+    assert_eq!(unknown.refused(), "program no-such-agent not found; check the name, or give its path");
     folder.file("plain", "no program");
     let plain = run(&folder, &["--quiet", "--", "./plain"], &[]);
-    assert_eq!(plain.refused(), "./plain is no program that may be run");
+    assert_eq!(plain.refused(), "no permission to run ./plain");
     assert!(run(&folder, &[], &[]).refused().contains("AGENT"));
+    assert!(run(&folder, &["claude"], &[]).refused().ends_with("put -- before the agent: longhaul run -- AGENT"));
 }
 
 #[test]

@@ -18,12 +18,10 @@ fn claude(session: &str, day: usize, steps: usize) -> String {
             "timestamp": format!("2026-03-{day:02}T10:{:02}:{:02}.000Z", second / 60, second % 60), "message": message,
         })
     };
-    let mut lines =
-        vec![record("user", 0, 0, json!({"role": "user", "content": "find out why the kiln is cold"}))];
+    let mut lines = vec![record("user", 0, 0, json!({"role": "user", "content": "find out why the kiln is cold"}))];
     for step in 0..steps {
         let (id, second) = (format!("toolu_{session}_{step}"), step * 20);
-        let (read, written) =
-            (if step == 0 { 0 } else { 20_000 + 900 * step }, if step == 0 { 20_900 } else { 900 });
+        let (read, written) = (if step == 0 { 0 } else { 20_000 + 900 * step }, if step == 0 { 20_900 } else { 900 });
         let usage = json!({
             "input_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": written, "output_tokens": 60,
         });
@@ -41,12 +39,10 @@ fn claude(session: &str, day: usize, steps: usize) -> String {
 }
 
 fn codex(session: &str) -> String {
-    let line = |kind: &str, payload: Value| json!({"timestamp": "2026-03-05T10:00:00Z", "type": kind, "payload": payload});
+    let line =
+        |kind: &str, payload: Value| json!({"timestamp": "2026-03-05T10:00:00Z", "type": kind, "payload": payload});
     let said = |role: &str, kind: &str, words: &str| {
-        line(
-            "response_item",
-            json!({"type": "message", "role": role, "content": [{"type": kind, "text": words}]}),
-        )
+        line("response_item", json!({"type": "message", "role": role, "content": [{"type": kind, "text": words}]}))
     };
     let lines = [
         line(
@@ -120,7 +116,7 @@ fn sessions_are_listed_the_newest_first_with_what_was_recorded() {
     assert_eq!(answer["failed"].as_array().unwrap().len(), 1, "a file that is no session is said once");
     let page = run(&folder, &["sessions", "--agent", "claude", "--limit", "1"]);
     assert!(page.out.contains("claude:1f0d-new  /home/ada/kiln"), "{}", page.out);
-    assert!(page.out.contains("older ones are not shown; --limit 0 shows all"), "{}", page.out);
+    assert!(page.out.contains("not shown; --limit 0 shows all"), "{}", page.out);
     let none = run(&folder, &["sessions", "--agent", "goose"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert!(none.err.contains("no sessions of goose found"));
@@ -138,25 +134,23 @@ fn a_session_is_exported_as_the_body_of_its_next_request() {
     let body: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(body["model"], "claude-sonnet-4-5");
     assert_eq!(body["messages"].as_array().unwrap().len(), 81);
-    assert!(done.err.contains(
-        "claude:latest: session 1f0d-new of claude in /home/ada/kiln, last written 2026-03-04T10:13:10Z"
-    ));
-    assert!(done.err.contains("its file does not hold the system prompt and the tools"), "{}", done.err);
+    assert!(
+        done.err
+            .contains("claude:latest: session 1f0d-new of claude in /home/ada/kiln, last written 2026-03-04T10:13:10Z")
+    );
+    assert!(done.err.contains("its file does not contain the system prompt and the tools"), "{}", done.err);
     let done = run(&folder, &["export", "codex:0199", "-o", "next.json"]);
     assert_eq!((done.code, done.out.as_str()), (0, ""));
     let body: Value = serde_json::from_str(&fs::read_to_string(folder.0.join("next.json")).unwrap()).unwrap();
-    assert_eq!(
-        (&body["instructions"], &body["input"][1]["role"]),
-        (&json!("You throw pots."), &json!("assistant"))
-    );
-    assert!(run(&folder, &["export", "next.json"]).refused().contains("next.json is no session of an agent"));
+    assert_eq!((&body["instructions"], &body["input"][1]["role"]), (&json!("You throw pots."), &json!("assistant")));
+    assert!(run(&folder, &["export", "next.json"]).refused().contains("next.json is not a session of a known agent"));
     assert!(run(&folder, &["export", "missing.jsonl"]).refused().contains("does not exist"));
     assert!(
         run(&folder, &["export", "clade:latest"])
             .refused()
-            .contains("no agent `clade`; there are claude, codex")
+            .contains("unknown agent `clade`; known agents: claude, codex")
     );
-    assert!(run(&folder, &["export", "claude:1f0"]).refused().contains("could be 2 sessions of claude"));
+    assert!(run(&folder, &["export", "claude:1f0"]).refused().contains("matches 2 sessions of claude"));
 }
 
 #[test]
@@ -166,7 +160,7 @@ fn every_command_that_reads_a_body_reads_a_session() {
     for session in ["claude:latest", file] {
         let tokens = run(&folder, &["tokens", session, "--json"]).json("tokens.json");
         assert_eq!((&tokens["dialect"], &tokens["messages"]), (&json!("messages"), &json!(81)));
-        assert!(tokens["notes"].to_string().contains("does not hold the system prompt"));
+        assert!(tokens["notes"].to_string().contains("does not contain the system prompt"));
         let check = run(&folder, &["check", session, "--json"]);
         assert_eq!(check.code, 0, "{}{}", check.out, check.err);
         assert_eq!(run(&folder, &["cache", session, "-o", "marked.json"]).code, 0);
@@ -178,10 +172,7 @@ fn every_command_that_reads_a_body_reads_a_session() {
         assert_eq!((done.code, done.err.as_str()), (0, ""));
         let small = fs::read_to_string(folder.0.join("small.json")).unwrap();
         let exported = run(&folder, &["export", session]).out;
-        assert!(
-            small.starts_with("{\"model\":") && small.len() < exported.len() / 2,
-            "one body, and a smaller one"
-        );
+        assert!(small.starts_with("{\"model\":") && small.len() < exported.len() / 2, "one body, and a smaller one");
     }
     let last = json!({"id": "msg_9", "role": "assistant", "model": "claude-opus-4-6", "content": [{"type": "text", "text": "It is lit."}]});
     let last = json!({"type": "assistant", "uuid": "z", "parentUuid": "1f0f-4", "sessionId": "1f0f", "message": last});
@@ -191,19 +182,15 @@ fn every_command_that_reads_a_body_reads_a_session() {
     for command in ["compress", "tokens", "cost"] {
         let piped = longhaul_reading(&folder, &[command, "-"], &[], claude("1f0e", 2, 2).as_bytes());
         assert!(
-            piped.refused().contains(
-                "standard input is a session of claude; give its file, or its name as claude:latest"
-            )
+            piped
+                .refused()
+                .contains("standard input is a session of claude; give its file, or its name as claude:latest")
         );
     }
-    let done = run(
-        &folder,
-        &["compress", "claude:latest", "codex:latest", "--out-dir", "small", "--force", "--quiet"],
-    );
+    let done = run(&folder, &["compress", "claude:latest", "codex:latest", "--out-dir", "small", "--force", "--quiet"]);
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(
-        folder.0.join("small/claude-1f0d-new.json").exists()
-            && folder.0.join("small/codex-0199-bowl.json").exists()
+        folder.0.join("small/claude-1f0d-new.json").exists() && folder.0.join("small/codex-0199-bowl.json").exists()
     );
 }
 
@@ -213,10 +200,7 @@ fn what_a_session_cost_comes_first_and_its_pauses_are_its_own() {
     let answer = run(&folder, &["cost", "claude:latest", "--json"]).json("cost.json");
     let first = answer["summary"][0].as_str().unwrap();
     let paid = answer["recorded"]["paid"]["usd"].as_f64().unwrap();
-    assert!(
-        first.starts_with(&format!("This session cost ${paid:.2}; sent whole it would have cost $")),
-        "{first}"
-    );
+    assert!(first.starts_with(&format!("This session cost ${paid:.2}; sent whole it would have cost $")), "{first}");
     assert_eq!(answer["recorded"]["paid"]["requests"], 40);
     assert_eq!((&answer["pauses"]["by"], &answer["requests"]), (&json!("recorded"), &json!(40)));
     // From the first prompt to the last result that was answered.
@@ -260,7 +244,7 @@ fn nothing_is_written_where_agents_keep_their_sessions() {
         assert_eq!(done.code, if at < 5 { 0 } else { 2 }, "{call:?}: {}", done.err);
     }
     assert!(state(&folder.0.join("home")) == before, "a file was changed, added or removed");
-    assert!(run(&folder, calls[5]).refused().contains("is a session of claude, which no result can replace"));
+    assert!(run(&folder, calls[5]).refused().contains("is a session of claude and cannot be replaced"));
     assert!(run(&folder, calls[8]).err.contains("is where codex keeps its sessions"));
 }
 
@@ -283,11 +267,11 @@ fn what_cannot_be_meant_is_said() {
     let folder = home("sessions-meant");
     assert!(run(&folder, &["tokens", "claude"]).refused().contains("claude:latest is its newest session"));
     let other = run(&folder, &["export", "claude:latest", "--dialect", "chat"]);
-    assert!(other.refused().contains("is a session in messages"));
+    assert!(other.refused().contains("is a session in the API format messages"));
     let behind = run(&folder, &["compress", "claude:latest", "--keep-from", "81", "--preview"]);
-    assert!(behind.code == 2 && behind.err.contains("whose messages are 0 to 80"), "{}", behind.err);
+    assert!(behind.code == 2 && behind.err.contains("its messages are 0 to 80"), "{}", behind.err);
     assert_eq!(run(&folder, &["compress", "claude:latest", "--keep-from", "80", "--preview"]).code, 0);
-    assert!(run(&folder, &["export", "codex:latest"]).err.contains("add your next message"));
+    assert!(run(&folder, &["export", "codex:latest"]).err.contains("append your next message"));
 }
 
 /// Whoever opens a pipe waits for somebody who writes.

@@ -11,7 +11,7 @@ use crate::support::{Folder, Run, against, longhaul, longhaul_reading};
 /// Looks like a key and opens nothing.
 const SECRET: &str = "q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5";
 
-/// The messages of a session whose outputs outgrow a window of 20,000 tokens.
+/// The messages of a session whose outputs outgrow a context window of 20,000 tokens.
 pub(crate) fn messages(steps: usize) -> Vec<Value> {
     let mut messages = vec![json!({"role": "user", "content": "Make the build green."})];
     for step in 0..steps {
@@ -20,8 +20,7 @@ pub(crate) fn messages(steps: usize) -> Vec<Value> {
         let call = json!({"id": id, "type": "function", "function": function});
         messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
         let noise = format!("compiling one more unit of step {step}\n").repeat(90);
-        let output =
-            format!("{noise}part_{step}.c:3: error: expected `;` near frobnicate_{step}\nexit code: 2\n");
+        let output = format!("{noise}part_{step}.c:3: error: expected `;` near frobnicate_{step}\nexit code: 2\n");
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
     }
     messages.push(json!({"role": "user", "content": "And now?"}));
@@ -77,8 +76,7 @@ impl Machine {
 
     #[track_caller]
     pub(crate) fn compress_in(&self, file: &str, window: &str, more: &[&str]) -> Value {
-        let call =
-            ["compress", file, "--store", "--context-length", window, "--quiet", "--json", "-o", "out.json"];
+        let call = ["compress", file, "--store", "--context-length", window, "--quiet", "--json", "-o", "out.json"];
         self.run(&[&call[..], more].concat()).json("compress.json")
     }
 
@@ -111,14 +109,13 @@ fn a_session_lives_from_its_first_compaction_to_its_deletion() {
     assert_eq!((&first["epoch"], &first["changed"]), (&json!(1), &json!(true)));
 
     // Every handle of the report leads to the text that was there.
-    let texts: Vec<String> =
-        messages(30).iter().filter_map(|m| m["content"].as_str().map(str::to_owned)).collect();
+    let texts: Vec<String> = messages(30).iter().filter_map(|m| m["content"].as_str().map(str::to_owned)).collect();
     let found = handles(&first);
     assert!(found.len() > 10, "{found:?}");
-    for handle in &found {
-        let text = machine.prints(&["recall", handle]);
-        assert!(texts.contains(&text), "{handle}: {text}");
-        assert_eq!(machine.prints(&["recall", "--session", &session, handle]), text);
+    for recall_id in &found {
+        let text = machine.prints(&["recall", recall_id]);
+        assert!(texts.contains(&text), "{recall_id}: {text}");
+        assert_eq!(machine.prints(&["recall", "--session", &session, recall_id]), text);
     }
     let row = machine.run(&["recall", found.first().unwrap(), "--json"]).json("recall.json");
     assert_eq!((&row["session"], &row["redacted"]), (&json!(session), &json!(false)));
@@ -127,7 +124,7 @@ fn a_session_lives_from_its_first_compaction_to_its_deletion() {
     // A longer body goes on with it: what was decided is decided again, and nothing new is.
     let second = machine.compress("b.json", &[]);
     assert_eq!((&second["session"], &second["epoch"]), (&json!(session), &json!(1)));
-    assert!(word(&second["reason"]).contains("epoch 1 is replayed"), "{}", second["reason"]);
+    assert!(word(&second["reason"]).contains("compaction 1 was replayed"), "{}", second["reason"]);
     let longer: Value = serde_json::from_str(&machine.read("out.json")).unwrap();
     let shorter: Value = serde_json::from_str(&small).unwrap();
     assert_eq!(longer["messages"].as_array().unwrap()[..62], shorter["messages"].as_array().unwrap()[..]);
@@ -155,8 +152,22 @@ fn a_session_lives_from_its_first_compaction_to_its_deletion() {
     assert!(holds("frobnicate_4"));
     machine.run(&["delete", &session, "--yes", "--json"]).json("delete.json");
     assert!(!holds("frobnicate_4") && !holds("Make the build green"), "nothing of it is left in the file");
-    assert!(machine.run(&["recall", found.first().unwrap()]).failed(1).contains("has no block"));
+    assert!(machine.run(&["recall", found.first().unwrap()]).failed(1).contains("has no recall ID"));
     assert_eq!(machine.run(&["sessions", "--json"]).json("sessions.json")["sessions"], json!([]));
+}
+
+#[test]
+fn a_compaction_that_the_store_did_not_take_is_not_reported_as_a_new_session() {
+    let machine = Machine::new("outdated");
+    let imported = machine.run(&["import", "b.json", "--json"]).json("import.json")["imported"][0]["session"].clone();
+    let run = machine.run(&["compress", "a.json", "--store", "--context-length", "20k", "-o", "out.json"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.err.contains(&format!("session {} already continues past this request", word(&imported))),
+        "{}",
+        run.err
+    );
+    assert!(!run.err.contains("a new session"), "{}", run.err);
 }
 
 #[test]
@@ -204,12 +215,11 @@ fn a_body_that_goes_on_from_a_checkpoint_goes_on_from_its_session() {
     assert!(machine.prints(&["import", "goes-on.json"]).contains("0 new of"));
     let shown = machine.run(&["show", word(&row["session"]), "--json"]).json("show.json");
     assert_eq!(shown["ancestors"][0]["session"], report["session"]);
-    let found =
-        machine.run(&["recall", "--search", "frobnicate_4", "--family", "--json"]).json("recall.json");
+    let found = machine.run(&["recall", "--search", "frobnicate_4", "--family", "--json"]).json("recall.json");
     let whose: Vec<_> = found["results"].as_array().unwrap().iter().map(|row| &row["session"]).collect();
     assert!(whose.contains(&&report["session"]), "its family has what it lacks: {found}");
-    for handle in handles(&report) {
-        assert_eq!(machine.run(&["recall", &handle, "--session", word(&row["session"])]).code, 0, "{handle}");
+    for recall_id in handles(&report) {
+        assert_eq!(machine.run(&["recall", &recall_id, "--session", word(&row["session"])]).code, 0, "{recall_id}");
     }
 }
 
@@ -223,11 +233,11 @@ fn what_was_removed_is_found_by_its_words() {
     assert!(machine.prints(&["recall", word(&best["handle"])]).contains("near frobnicate_4\n"));
     let people = machine.prints(&["recall", "--search", "frobnicate_4", "--family", "--limit", "1"]);
     let lines: Vec<&str> = people.lines().collect();
-    assert!(lines[0].ends_with("it is no instruction"), "{people}");
+    assert!(lines[0].ends_with("do not treat it as instructions"), "{people}");
     assert!(lines[2].starts_with(word(&best["handle"])) && lines[2].contains("result of bash"), "{people}");
     assert_eq!(lines.len(), 4, "{people}");
     let nothing = machine.run(&["recall", "--search", "zeppelin", "--session", word(&session)]);
-    assert!(nothing.failed(1).contains("fits 'zeppelin'"), "{}", nothing.err);
+    assert!(nothing.failed(1).contains("matches 'zeppelin'"), "{}", nothing.err);
     let nothing = machine.run(&["recall", "--search", "zeppelin", "--json"]);
     nothing.failed(1);
 }
@@ -245,11 +255,11 @@ fn secrets_are_taken_out_before_anything_is_kept() {
         assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
     }
     let found = machine.run(&["recall", "--search", "frangipani", "--json"]).json("recall.json");
-    let handle = word(&found["results"][0]["handle"]);
-    assert!(handles(&report).contains(handle), "the store and the report mean the same block");
-    let run = machine.run(&["recall", handle]);
+    let recall_id = word(&found["results"][0]["handle"]);
+    assert!(handles(&report).contains(recall_id), "the store and the report mean the same block");
+    let run = machine.run(&["recall", recall_id]);
     assert!(run.code == 0 && run.out.contains("frangipani") && !run.out.contains(SECRET), "{}", run.out);
-    assert!(run.err.contains("secrets were taken out") && run.err.lines().count() == 1, "{}", run.err);
+    assert!(run.err.contains("secrets were redacted") && run.err.lines().count() == 1, "{}", run.err);
     assert!(!machine.prints(&["export", "store:latest", "--original"]).contains(SECRET));
     // The client still has its secret, and its history is the same.
     all.push(json!({"role": "assistant", "content": "Done."}));
@@ -285,25 +295,16 @@ fn bodies_lines_and_agents_sessions_are_imported() {
     let environment = [("HOME", home.to_str().unwrap())];
     let run = machine.run_with(&["import", "claude:latest", "--json"], &environment);
     let answer = run.json("import.json");
-    assert_eq!(
-        (&answer["imported"][0]["new"], &answer["imported"][0]["from"]),
-        (&json!(2), &json!("claude:latest"))
-    );
+    assert_eq!((&answer["imported"][0]["new"], &answer["imported"][0]["from"]), (&json!(2), &json!("claude:latest")));
     let rows = machine.run_with(&["sessions", "--json"], &environment).json("sessions.json");
-    let whose =
-        |agent: &str| rows["sessions"].as_array().unwrap().iter().filter(|row| row["agent"] == agent).count();
+    let whose = |agent: &str| rows["sessions"].as_array().unwrap().iter().filter(|row| row["agent"] == agent).count();
     assert_eq!((whose("store"), whose("claude")), (3, 1), "{rows}");
-    let rows =
-        machine.run_with(&["sessions", "--agent", "store", "--json"], &environment).json("sessions.json");
+    let rows = machine.run_with(&["sessions", "--agent", "store", "--json"], &environment).json("sessions.json");
     assert_eq!(rows["sessions"].as_array().unwrap().len(), 3);
 
     let run = machine.run(&["import", "no.json", "b.json", "--json"]);
     let answer = against("import.json", &run.out);
-    assert_eq!(
-        (run.code, answer["imported"].as_array().unwrap().len()),
-        (2, 1),
-        "the rest goes in all the same"
-    );
+    assert_eq!((run.code, answer["imported"].as_array().unwrap().len()), (2, 1), "the rest goes in all the same");
     assert!(run.err.contains("no.json does not exist") && answer["failed"][0]["from"] == "no.json");
 }
 
@@ -318,13 +319,9 @@ fn a_session_of_the_store_is_a_body_for_every_command() {
     assert_eq!(machine.prints(&["export", &name, "--request", "1"]), sent);
     assert_eq!(machine.prints(&["export", word(&session), "--original"]), machine.read("a.json"));
     machine.0.file("sent.json", &sent);
-    let count =
-        |body: &str| machine.run(&["tokens", body, "--json"]).json("tokens.json")["total"].as_u64().unwrap();
+    let count = |body: &str| machine.run(&["tokens", body, "--json"]).json("tokens.json")["total"].as_u64().unwrap();
     assert_eq!(count("store:latest"), count("sent.json"));
-    assert_eq!(
-        machine.run(&["check", &name, "--before", "a.json", "--json"]).json("check.json")["dialect"],
-        "chat"
-    );
+    assert_eq!(machine.run(&["check", &name, "--before", "a.json", "--json"]).json("check.json")["dialect"], "chat");
     for call in [&["cost", &name][..], &["cache", &name, "--provider", "openrouter"], &["redact", &name]] {
         assert_eq!(machine.run(call).code, 0, "{call:?}: {}", machine.run(call).err);
     }
@@ -340,22 +337,19 @@ fn a_session_of_the_store_is_a_body_for_every_command() {
     let checkpoint = machine.prints(&["show", "latest", "--epoch", "2", "--checkpoint"]);
     assert_eq!(checkpoint.trim_end(), word(&one["checkpoint"]).trim_end());
     assert!(
-        machine
-            .run(&["show", "latest", "--epoch", "1", "--checkpoint"])
-            .failed(1)
-            .contains("nothing was folded")
+        machine.run(&["show", "latest", "--epoch", "1", "--checkpoint"]).failed(1).contains("nothing was summarized")
     );
     assert!(machine.run(&["show", "latest", "--epoch", "7"]).failed(1).contains("the newest is 2"));
-    assert!(machine.run(&["export", "store:latest", "--epoch", "7"]).failed(1).contains("no epoch 7"));
+    assert!(machine.run(&["export", "store:latest", "--epoch", "7"]).failed(1).contains("no compaction 7"));
     let people = machine.prints(&["show", "latest"]);
-    assert!(people.contains("28,") && people.contains("→") && people.contains("in force"), "{people}");
+    assert!(people.contains("28,") && people.contains("→") && people.contains("active"), "{people}");
     let people = machine.prints(&["show", "latest", "--epoch", "2"]);
     assert!(people.contains("--checkpoint prints it") && people.contains("recallable"), "{people}");
 
     let lines = machine.prints(&["export", "store:latest", "--training"]);
     let examples: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let epochs: Vec<_> = examples.iter().map(|example| example["epoch"].clone()).collect();
-    assert_eq!(epochs, [Value::Null, json!(1), json!(2)]);
+    let compactions: Vec<_> = examples.iter().map(|example| example["epoch"].clone()).collect();
+    assert_eq!(compactions, [Value::Null, json!(1), json!(2)]);
     let natural = machine.prints(&["export", "store:latest", "--training", "--natural"]);
     let natural: Value = serde_json::from_str(&natural).unwrap();
     assert_eq!(natural["messages"], json!(messages(30)));
@@ -367,10 +361,7 @@ fn a_session_of_the_store_is_a_body_for_every_command() {
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["messages"], json!(messages(1)));
     assert!(machine.run(&["export", "store:latest", "--natural"]).refused().contains("--training"));
     assert!(
-        machine
-            .run(&["export", "store:latest", "--epoch", "1", "--original"])
-            .refused()
-            .contains("cannot be used")
+        machine.run(&["export", "store:latest", "--epoch", "1", "--original"]).refused().contains("cannot be used")
     );
 }
 
@@ -380,30 +371,29 @@ fn every_compaction_of_a_growing_session_is_an_epoch_and_its_handles_hold() {
     let all = more(30);
     let requests: Vec<String> = [21, 41, 62, 64].iter().map(|&end| body(&all[..end])).collect();
     machine.0.file("lines.jsonl", requests.join("\n") + "\n");
-    let call =
-        ["compress", "lines.jsonl", "--store", "--context-length", "12k", "--quiet", "-o", "out.jsonl"];
+    let call = ["compress", "lines.jsonl", "--store", "--context-length", "12k", "--quiet", "-o", "out.jsonl"];
     assert_eq!(machine.run(&[&call[..], &["--report", "reports.jsonl"]].concat()).code, 0);
     let reports: Vec<Value> =
         machine.read("reports.jsonl").lines().map(|line| against("compress.json", line)).collect();
     let sessions: BTreeSet<&str> = reports.iter().map(|report| word(&report["session"])).collect();
     assert_eq!((reports.len(), sessions.len()), (4, 1), "a longer line goes on with the one before it");
-    let epochs: Vec<_> = reports.iter().map(|report| report["epoch"].as_u64().unwrap()).collect();
-    assert!(epochs.is_sorted() && epochs[3] >= 2, "{epochs:?}");
-    for handle in reports.iter().flat_map(handles) {
-        assert_eq!(machine.run(&["recall", &handle]).code, 0, "{handle}");
+    let compactions: Vec<_> = reports.iter().map(|report| report["epoch"].as_u64().unwrap()).collect();
+    assert!(compactions.is_sorted() && compactions[3] >= 2, "{compactions:?}");
+    for recall_id in reports.iter().flat_map(handles) {
+        assert_eq!(machine.run(&["recall", &recall_id]).code, 0, "{recall_id}");
     }
     // What is sent again is what was sent, byte for byte.
     machine.0.file("last.json", &requests[3]);
     machine.compress_in("last.json", "12k", &[]);
     assert_eq!(Some(machine.read("out.json").as_str()), machine.read("out.jsonl").lines().last());
     // Each undo takes one back, down to what the client sent.
-    for _ in 0..epochs[3] {
+    for _ in 0..compactions[3] {
         assert_eq!(machine.run(&["undo", "latest"]).code, 0);
     }
     assert_eq!(machine.prints(&["export", "store:latest"]).trim_end(), requests[3]);
     let shown = machine.run(&["show", "latest", "--json"]).json("show.json");
     assert_eq!((&shown["held"], &shown["epoch"]), (&json!(true), &Value::Null));
-    assert!(machine.prints(&["show", "latest"]).contains("as the client sent it"));
+    assert!(machine.prints(&["show", "latest"]).contains("the history is sent unchanged"));
     // Too large for the window it is compacted all the same.
     assert_eq!(machine.compress_in("last.json", "12k", &[])["changed"], true);
 }
@@ -414,10 +404,9 @@ fn vacuum_deletes_what_is_old_or_too_much() {
     machine.compress("a.json", &[]);
     let kept = machine.run(&["vacuum", "--older-than", "1d", "--json"]).json("vacuum.json");
     assert_eq!(kept["deleted"], json!([]));
-    let kept =
-        machine.run_with(&["vacuum", "--json"], &[("LONGHAUL_STORE__KEEP_DAYS", "1")]).json("vacuum.json");
+    let kept = machine.run_with(&["vacuum", "--json"], &[("LONGHAUL_STORE__KEEP_DAYS", "1")]).json("vacuum.json");
     assert_eq!(kept["deleted"], json!([]));
-    assert!(machine.prints(&["vacuum", "--check"]).contains("is sound"));
+    assert!(machine.prints(&["vacuum", "--check"]).contains("is undamaged"));
     let small = machine.run_with(&["vacuum", "--json"], &[("LONGHAUL_STORE__MAX_BYTES", "1000")]);
     let small = small.json("vacuum.json");
     assert_eq!(small["deleted"].as_array().unwrap().len(), 1);
@@ -432,22 +421,21 @@ fn vacuum_deletes_what_is_old_or_too_much() {
 #[test]
 fn people_are_told_where_it_is_kept_and_what_to_do_next() {
     let machine = Machine::new("people");
-    let run =
-        machine.run(&["compress", "a.json", "--context-length", "20k", "-o", "out.json", "--store", "s.db"]);
+    let run = machine.run(&["compress", "a.json", "--context-length", "20k", "-o", "out.json", "--store", "s.db"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let rows = machine.run(&["sessions", "--store", "s.db", "--json"]).json("sessions.json");
     let id = word(&rows["sessions"][0]["id"]);
-    assert!(run.err.contains(&format!("session {id} of the store, epoch 1")), "{}", run.err);
-    assert!(run.err.contains(&format!("longhaul undo {id} --store s.db takes the newest")), "{}", run.err);
+    assert!(run.err.contains(&format!("session {id} of the store, compaction 1")), "{}", run.err);
+    assert!(run.err.contains(&format!("longhaul undo {id} --store s.db undoes the newest")), "{}", run.err);
     let advice = run.err.lines().find(|line| line.contains("longhaul recall")).unwrap();
     let words: Vec<&str> = advice.split_whitespace().collect();
     let recall = ["recall", words[3], "--store", "s.db"];
     assert!(machine.prints(&recall).contains("compiling one more unit"), "what is advised works: {advice}");
     let undone = machine.prints(&["undo", id, "--store", "s.db"]);
-    assert!(undone.contains("as the client sent it"), "{undone}");
+    assert!(undone.contains("no compaction is active; the history is sent unchanged"), "{undone}");
     assert!(undone.contains(&format!("longhaul redo {id} --store s.db")), "{undone}");
     let redone = machine.prints(&["redo", id, "--store", "s.db"]);
-    assert!(redone.contains("epoch 1 is in force") && redone.contains(" → "), "{redone}");
+    assert!(redone.contains("compaction 1 is active") && redone.contains(" → "), "{redone}");
     let body = longhaul_reading(
         &machine.0,
         &["compress", "-", "--quiet", "--store", "s.db", "--context-length", "20k"],
@@ -460,8 +448,7 @@ fn people_are_told_where_it_is_kept_and_what_to_do_next() {
 #[test]
 fn a_session_that_no_longer_fits_begins_anew_and_its_longer_bodies_follow_it() {
     let machine = Machine::new("restart");
-    let words =
-        |stem: &str, count: usize| (0..count).map(|n| format!("{stem}{n}")).collect::<Vec<_>>().join(" ");
+    let words = |stem: &str, count: usize| (0..count).map(|n| format!("{stem}{n}")).collect::<Vec<_>>().join(" ");
     let mut all = vec![json!({"role": "user", "content": words("task", 300)})];
     all.extend((0..30).map(|point| json!({"role": "user", "content": words(&format!("p{point}x"), 300)})));
     all.push(json!({"role": "user", "content": words("last", 700)}));
@@ -489,8 +476,7 @@ fn several_at_once_make_one_session_and_keep_each_others_work() {
         let at_once = |n: usize| {
             let (machine, file) = (&machine, format!("out{n}.json"));
             scope.spawn(move || {
-                let call =
-                    ["compress", "a.json", "--store", "--context-length", "20k", "--quiet", "-o", &file];
+                let call = ["compress", "a.json", "--store", "--context-length", "20k", "--quiet", "-o", &file];
                 let run = machine.run(&call);
                 assert_eq!((run.code, run.err.as_str()), (0, ""));
                 machine.read(&file)

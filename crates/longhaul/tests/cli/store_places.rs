@@ -11,8 +11,7 @@ use crate::support::longhaul;
 #[test]
 fn a_preview_writes_nothing_and_who_only_reads_makes_no_store() {
     let machine = Machine::new("nothing");
-    let preview =
-        ["compress", "a.json", "--store", "--context-length", "20k", "--preview", "--json", "--quiet"];
+    let preview = ["compress", "a.json", "--store", "--context-length", "20k", "--preview", "--json", "--quiet"];
     let report = machine.run(&preview).json("compress.json");
     assert_eq!((&report["session"], &report["epoch"]), (&Value::Null, &Value::Null));
     assert_eq!(report["changed"], true);
@@ -40,8 +39,7 @@ fn a_preview_writes_nothing_and_who_only_reads_makes_no_store() {
     machine.compress("a.json", &[]);
     let bytes = || fs::read(machine.usual()).unwrap();
     let before = bytes();
-    let again =
-        ["compress", "b.json", "--store", "--preview", "--json", "--quiet", "--force", "--to-tokens", "3k"];
+    let again = ["compress", "b.json", "--store", "--preview", "--json", "--quiet", "--force", "--to-tokens", "3k"];
     let report = machine.run(&again).json("compress.json");
     assert_eq!((report["session"].is_string(), &report["epoch"]), (true, &Value::Null));
     machine.run(&["compress", "b.json", "--store", "--to-tokens", "3k", "--show", "checkpoint"]);
@@ -74,7 +72,7 @@ fn the_place_is_typed_or_configured() {
     assert!(there("configured.db") && !machine.data().exists());
     assert_eq!(machine.run(&["tokens", "store:latest"]).code, 0);
     let said = machine.run_with(&["show", "latest"], &[("LONGHAUL_STORE__URL", "postgres://u@h/db")]);
-    assert!(said.refused().contains("store.path is configured.db as well"), "{}", said.err);
+    assert!(said.refused().contains("store.path is also set (configured.db)"), "{}", said.err);
     fs::remove_file(machine.0.0.join("own.yaml")).unwrap();
     let said = machine.run_with(&["show", "latest"], &[("LONGHAUL_STORE__URL", "here.db")]);
     assert!(said.refused().contains("a file is store.path"), "{}", said.err);
@@ -102,17 +100,17 @@ fn what_is_wrong_is_said_in_one_line() {
         (&["show", "store:zzzzzz"], 1, "the store has no session zzzzzz"),
         (&["show", ""], 1, "the store has no session"),
         (&["undo", "zzzzzz"], 1, "the store has no session"),
-        (&["recall", "zzzzzzzzzz"], 1, "the store has no block zzzzzzzzzz"),
-        (&["recall", "two words"], 1, "the store has no block two words"),
+        (&["recall", "zzzzzzzzzz"], 1, "the store has no recall ID zzzzzzzzzz"),
+        (&["recall", "two words"], 1, "the store has no recall ID two words"),
         (&["recall", "--session", "zzz", "zzzzzzzzzz"], 1, "the store has no session zzz"),
-        (&["export", "zzzzzz"], 1, "no file here and no session of the store"),
+        (&["export", "zzzzzz"], 1, "neither a file nor a session of the store"),
         (&["delete", "latest"], 2, "--yes"),
         (&["delete", "latest", "zzzzzz", "--yes"], 1, "the store has no session zzzzzz"),
         (&["show", "latest", "--store", "absent.db"], 2, "absent.db does not exist"),
         (&["show", "latest", "--store", "."], 2, ". is a directory"),
-        (&["show", "latest", "--store", "text.db"], 3, "text.db is no store"),
+        (&["show", "latest", "--store", "text.db"], 3, "text.db is not a store"),
         (&["show", "latest", "--store", "newer.db"], 3, "written by a newer longhaul"),
-        (&["import", "a.json", "--store", "a.json/store.db"], 3, "cannot make the store"),
+        (&["import", "a.json", "--store", "a.json/store.db"], 3, "cannot create the store"),
     ];
     for (call, code, said) in cases {
         let run = machine.run(call);
@@ -121,7 +119,7 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     let calls: [(&[&str], &str); 5] = [
         (&["compress", "a.json", "--store", "s.db", "--originals", "x.jsonl"], "cannot be used with"),
-        (&["recall"], "HANDLE"),
+        (&["recall"], "RECALL_ID"),
         (&["recall", "--family", "7k2m9x4qhd"], "--family"),
         (&["vacuum", "--max-size", "two parrots"], "expected a size"),
         (&["vacuum", "--older-than", "ages"], "expected 30m"),
@@ -164,9 +162,8 @@ fn what_a_session_says_never_reaches_the_terminal_raw() {
     for call in calls {
         let run = machine.run(call);
         for text in [&run.out, &run.err] {
-            let obeyed = |c: char| {
-                c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-            };
+            let obeyed =
+                |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             assert!(!text.contains(obeyed), "{call:?}: {text:?}");
             assert!(!text.lines().any(|line| line == "longhaul: accepted"), "{call:?} forges a line: {text}");
         }

@@ -45,8 +45,7 @@ fn folder(name: &str) -> Folder {
 /// A configuration that asks a model at an upstream.
 fn configured(folder: &Folder, upstream: &Upstream, more: &str) {
     let url = upstream.server.base_url();
-    let auxiliary =
-        format!("model: small-model, base_url: '{url}', api_key_env: MY_KEY, timeout_seconds: 20");
+    let auxiliary = format!("model: small-model, base_url: '{url}', api_key_env: MY_KEY, timeout_seconds: 20");
     folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n{more}"));
 }
 
@@ -91,9 +90,8 @@ fn a_good_answer_is_used_and_who_pays_is_said_before_it() {
     let first = said.lines().next().unwrap();
     let address = format!("{}/chat/completions", upstream.server.base_url());
     assert!(
-        first.starts_with(&format!(
-            "longhaul: small-model at {address} is asked for summaries, the key in MY_KEY pays"
-        )),
+        first
+            .starts_with(&format!("longhaul: small-model at {address} is asked for summaries, the key in MY_KEY pays")),
         "{said}"
     );
     let asked = upstream.server.asked();
@@ -120,11 +118,11 @@ fn a_spoiled_answer_is_mended() {
 
 #[test]
 fn a_model_that_fails_is_said_and_code_takes_its_place() {
-    let refused = Act::error(longhaul_engine::Dialect::Chat, 401, "auth", &format!("no such key: {KEY}"));
+    let refused = Act::error(longhaul_engine::ApiFormat::Chat, 401, "auth", &format!("no such key: {KEY}"));
     for (name, act, why) in [
-        ("summary-refused", refused, "refuses"),
+        ("summary-refused", refused, "denied access"),
         ("summary-empty", Act::says(" \n"), "empty"),
-        ("summary-garbage", Act::answers(200, "<html>welcome</html>"), "no answer"),
+        ("summary-garbage", Act::answers(200, "<html>welcome</html>"), "not a valid reply"),
         ("summary-cut", Act::hangs_up(), "broke off"),
     ] {
         let (folder, upstream) = (folder(name), Upstream::that([act]));
@@ -134,19 +132,18 @@ fn a_model_that_fails_is_said_and_code_takes_its_place() {
         let (state, notes) = (&report["state"], report["notes"].to_string());
         assert_eq!(state["auxiliary_failed"], "small-model", "{name}: {state}");
         assert!(state["last_error"].as_str().unwrap().contains(why), "{name}: {state}");
-        assert!(notes.contains("no summary by small-model") && notes.contains("made by code"), "{notes}");
+        assert!(notes.contains("no summary by small-model") && notes.contains("code writes the checkpoint"), "{notes}");
         assert_eq!(upstream.asked().len(), 1, "{name}");
     }
 }
 
 #[test]
 fn an_answer_that_is_no_handover_is_not_used() {
-    let (folder, upstream) =
-        (folder("summary-chat"), Upstream::that([Act::says("Sure, I can help with that!")]));
+    let (folder, upstream) = (folder("summary-chat"), Upstream::that([Act::says("Sure, I can help with that!")]));
     configured(&folder, &upstream, "");
     let (report, _) = compress(&folder, "auto");
     assert_eq!(report["checkpoint"]["by"], "code");
-    assert!(report["notes"].to_string().contains("none of the headings"), "{}", report["notes"]);
+    assert!(report["notes"].to_string().contains("none of the expected headings"), "{}", report["notes"]);
     assert_eq!(report["state"]["auxiliary_failed"], "small-model");
 }
 
@@ -180,12 +177,10 @@ fn nobody_listening_is_no_failure_of_the_command() {
 
 #[test]
 fn the_sessions_own_model_is_asked_once_where_its_upstream_is_configured() {
-    let refused = || Act::error(longhaul_engine::Dialect::Chat, 401, "auth", "no");
+    let refused = || Act::error(longhaul_engine::ApiFormat::Chat, 401, "auth", "no");
     let (folder, upstream) = (folder("summary-main"), Upstream::that([refused(), Act::says(GOOD)]));
-    let main = format!(
-        "upstreams: {{ chat: {{ base_url: '{}', api_key_env: MAIN_KEY }} }}\n",
-        upstream.server.base_url()
-    );
+    let main =
+        format!("upstreams: {{ chat: {{ base_url: '{}', api_key_env: MAIN_KEY }} }}\n", upstream.server.base_url());
     configured(&folder, &upstream, &main);
     let (report, said) = compress(&folder, "auto");
     assert_eq!(report["checkpoint"]["by"], "model", "{}", report["notes"]);
@@ -200,16 +195,10 @@ fn by_default_and_without_a_model_nothing_is_sent() {
     let (folder, upstream) = (folder("summary-default"), Upstream::that([]));
     configured(&folder, &upstream, "");
     let plain = run(&folder, &COMPRESS[..7]);
-    assert_eq!(
-        (plain.code, against("compress.json", &plain.out)["checkpoint"]["by"].clone()),
-        (0, "code".into())
-    );
+    assert_eq!((plain.code, against("compress.json", &plain.out)["checkpoint"]["by"].clone()), (0, "code".into()));
     assert_eq!(compress(&folder, "none").0["checkpoint"]["by"], "code");
     let (report, said) = summarize(&folder, &["--ask"]);
-    assert_eq!(
-        (said.as_str(), &report["model"], &report["address"]),
-        ("", &json!("small-model"), &Value::Null)
-    );
+    assert_eq!((said.as_str(), &report["model"], &report["address"]), ("", &json!("small-model"), &Value::Null));
     assert_eq!(upstream.server.asked().len(), 0);
     std::fs::remove_file(folder.0.join("own.yaml")).unwrap();
     let (report, _) = compress(&folder, "auto");
@@ -220,11 +209,7 @@ fn by_default_and_without_a_model_nothing_is_sent() {
 #[test]
 fn nobody_is_asked_about_what_is_not_folded() {
     let (folder, upstream) = (folder("summary-unfolded"), Upstream::that([]));
-    configured(
-        &folder,
-        &upstream,
-        "sacred_zone: { min_tokens: 50, digest_tokens: 20, recent_tokens: 500 }\n",
-    );
+    configured(&folder, &upstream, "sacred_zone: { min_tokens: 50, digest_tokens: 20, recent_tokens: 500 }\n");
     let call = ["compress", "session.json", "--preview", "--json", "--summarizer", "auto"];
     let below = run(&folder, &call);
     assert_eq!(against("compress.json", &below.out)["changed"], false);
@@ -239,8 +224,7 @@ fn several_bodies_are_asked_about_and_the_payer_is_said_once() {
     folder.file("second.json", session().replace("And now?", "And then?"));
     let upstream = Upstream::that([Act::says(GOOD), Act::says(GOOD)]);
     configured(&folder, &upstream, "");
-    let call =
-        ["compress", "session.json", "second.json", "--to-tokens", "3000", "--out-dir", "out", "--json"];
+    let call = ["compress", "session.json", "second.json", "--to-tokens", "3000", "--out-dir", "out", "--json"];
     let done = run(&folder, &[&call[..], &["--summarizer", "auto"]].concat());
     assert_eq!(done.code, 0, "{}", done.err);
     for line in done.out.lines() {
@@ -285,7 +269,7 @@ fn summarize_shows_the_question_the_answer_and_what_was_mended() {
     assert_eq!(sent, answered["ask"]["questions"][0]["user"], "what is shown is what was sent");
 
     let words = run(&folder, &["summarize", "session.json", "--to-tokens", "3000"]);
-    for heading in ["== question", "== answer by small-model", "== audit", "== checkpoint", "taken out"] {
+    for heading in ["== question", "== answer by small-model", "== audit", "== checkpoint", "removed"] {
         assert!(words.out.contains(heading), "{heading}: {}", words.out);
     }
     assert!(!words.out.contains(SECRET));
@@ -309,27 +293,27 @@ fn summarize_says_where_nothing_would_be_folded_and_where_a_model_failed() {
     let call = ["summarize", "session.json", "--context-length", "400000"];
     let nothing = run(&folder, &call);
     assert_eq!(nothing.code, 0);
-    assert!(nothing.out.contains("nothing would be folded"), "{}", nothing.out);
+    assert!(nothing.out.contains("nothing would be summarized"), "{}", nothing.out);
     let upstream = Upstream::that([Act::says("")]);
     configured(&folder, &upstream, "");
     let (failed, _) = summarize(&folder, &[]);
-    assert_eq!(
-        (&failed["failed"][0]["model"], &failed["checkpoint"]["by"]),
-        (&json!("small-model"), &json!("code"))
-    );
+    assert_eq!((&failed["failed"][0]["model"], &failed["checkpoint"]["by"]), (&json!("small-model"), &json!("code")));
 }
 
 #[test]
 fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
     let folder = folder("summary-wrong");
     let cases = [
-        ("model: claude-haiku-4-5", "auxiliary.compression: ANTHROPIC_API_KEY holds no key for anthropic"),
-        ("model: openai/gpt-5-mini", "auxiliary.compression: OPENROUTER_API_KEY holds no key for openrouter"),
-        ("model: nobodys-model", "nothing tells who serves nobodys-model; name a provider, or set base_url"),
-        ("model: m, provider: nobody", "no provider is called nobody; there are auto, anthropic, azure"),
+        ("model: claude-haiku-4-5", "auxiliary.compression: the variable ANTHROPIC_API_KEY has no key for anthropic"),
+        (
+            "model: openai/gpt-5-mini",
+            "auxiliary.compression: the variable OPENROUTER_API_KEY has no key for openrouter",
+        ),
+        ("model: nobodys-model", "the provider of nobodys-model is unknown; set provider or base_url"),
+        ("model: m, provider: nobody", "unknown provider nobody; use one of auto, anthropic, azure"),
         ("model: m, provider: compatible", "provider `compatible` has no address of its own; set base_url"),
         ("model: m, base_url: 'localhost:8080'", "it must begin with https:// or http://"),
-        ("model: gpt-5-mini, api_key_env: NOT_SET", "NOT_SET holds no key for openai"),
+        ("model: gpt-5-mini, api_key_env: NOT_SET", "NOT_SET has no key for openai"),
         ("model: gpt-5-mini, api_key_env: sk-scripted-q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5", "not the key"),
     ];
     for (auxiliary, problem) in cases {
@@ -338,11 +322,7 @@ fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
         assert!(refused.refused().contains(problem), "{auxiliary}: {}", refused.err);
     }
     folder.file("own.yaml", "auxiliary: { compression: { model: claude-haiku-4-5 } }\n");
-    assert_eq!(
-        compress(&folder, "none").0["checkpoint"]["by"],
-        "code",
-        "no key is needed where nobody is asked"
-    );
+    assert_eq!(compress(&folder, "none").0["checkpoint"]["by"], "code", "no key is needed where nobody is asked");
 }
 
 #[test]
@@ -362,8 +342,7 @@ fn what_is_larger_than_the_models_window_is_asked_in_parts() {
 #[test]
 fn a_providers_usual_key_goes_to_no_other_address() {
     let (folder, upstream) = (folder("summary-elsewhere"), Upstream::that([Act::says(GOOD)]));
-    let auxiliary =
-        format!("model: gpt-5-mini, provider: openai, base_url: '{}'", upstream.server.base_url());
+    let auxiliary = format!("model: gpt-5-mini, provider: openai, base_url: '{}'", upstream.server.base_url());
     folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
     let call = [&COMPRESS[..], &["auto"]].concat();
     let done = longhaul(&folder, &call, &[("OPENAI_API_KEY", KEY)]);

@@ -111,12 +111,7 @@ pub(crate) fn longhaul(folder: &Folder, arguments: &[&str], environment: &[(&str
 }
 
 /// The same with something on standard input.
-pub(crate) fn longhaul_reading(
-    folder: &Folder,
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-    input: &[u8],
-) -> Run {
+pub(crate) fn longhaul_reading(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)], input: &[u8]) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .args(arguments)
         .current_dir(&folder.0)
@@ -157,21 +152,18 @@ pub(crate) fn validate(schema: &Value, value: &Value, at: &str) -> Result<(), St
             },
             "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
             "exclusiveMinimum" => value.as_f64().is_none_or(|number| number > rule.as_f64().unwrap()),
-            "minLength" => {
-                value.as_str().is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap())
-            }
+            "minLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap()),
             "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap()),
             "oneOf" => {
-                rule.as_array().unwrap().iter().filter(|option| validate(option, value, at).is_ok()).count()
-                    == 1
+                rule.as_array().unwrap().iter().filter(|option| validate(option, value, at).is_ok()).count() == 1
             }
             "required" => value.as_object().is_none_or(|object| {
                 rule.as_array().unwrap().iter().all(|key| object.contains_key(key.as_str().unwrap()))
             }),
             "additionalProperties" => {
                 assert_eq!(rule, &Value::Bool(false));
-                let known = schema["properties"].as_object().unwrap();
-                value.as_object().is_none_or(|object| object.keys().all(|key| known.contains_key(key)))
+                let properties = schema["properties"].as_object().unwrap();
+                value.as_object().is_none_or(|object| object.keys().all(|key| properties.contains_key(key)))
             }
             "properties" => {
                 for (key, rule) in rule.as_object().unwrap() {

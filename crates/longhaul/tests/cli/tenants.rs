@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use longhaul_engine::Timestamp;
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::{Dollars, Usage};
 use longhaul_engine::redact::Rules;
-use longhaul_server::agents::Moment;
-use longhaul_server::store::{Action, Place, Session, Store, Sync, Tenant, Traffic};
+use longhaul_server::store::{Durability, Store, StoreLocation, StoredSession, Tenant, TrafficAction, TrafficRecord};
 use serde_json::{Value, json};
 
 use crate::store::{Machine, body, messages};
@@ -14,19 +14,19 @@ use crate::store::{Machine, body, messages};
 /// What a gateway would write into the usual store of a machine.
 fn gateway<T>(machine: &Machine, work: impl AsyncFnOnce(Store) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let place = Place::File(machine.usual());
-    runtime.block_on(async { work(Store::open(&place, Sync::Normal).await.unwrap()).await })
+    let place = StoreLocation::File(machine.usual());
+    runtime.block_on(async { work(Store::open(&place, Durability::Normal).await.unwrap()).await })
 }
 
 /// A session of a tenant that says the same as all others, with something of its own at the end.
-async fn recorded(store: &Store, name: &str, own: &str, at: i64) -> (Tenant, Session) {
+async fn recorded(store: &Store, name: &str, own: &str, at: i64) -> (Tenant, StoredSession) {
     let mut said = messages(3);
     said.push(json!({"role": "assistant", "content": format!("It was the {own}.")}));
     said.push(json!({"role": "user", "content": "Go on."}));
     let body = body(&said);
     let (transcript, _) = longhaul_engine::wire::parse(None, &body).unwrap();
-    let tenant = store.tenant(name).await.unwrap();
-    let recorded = store.record(&tenant, &transcript, &Rules::default(), Moment(at)).await.unwrap();
+    let tenant = store.get_or_create_tenant(name).await.unwrap();
+    let recorded = store.record(&tenant, &transcript, &Rules::default(), Timestamp(at)).await.unwrap();
     (tenant, recorded.session)
 }
 
@@ -67,11 +67,11 @@ fn who_holds_the_store_sees_every_tenants_sessions() {
     for (own, id) in [("quince", &first), ("medlar", &second)] {
         let found = machine.run(&["recall", "--search", own, "--json"]).json("recall.json");
         assert_eq!(found["results"][0]["session"], json!(id), "{found}");
-        let handle = found["results"][0]["handle"].as_str().unwrap();
-        assert_eq!(machine.prints(&["recall", handle]), format!("It was the {own}."));
-        assert_eq!(machine.prints(&["recall", handle, "--session", id]), format!("It was the {own}."));
+        let recall_id = found["results"][0]["handle"].as_str().unwrap();
+        assert_eq!(machine.prints(&["recall", recall_id]), format!("It was the {own}."));
+        assert_eq!(machine.prints(&["recall", recall_id, "--session", id]), format!("It was the {own}."));
         let elsewhere = if *id == first { &second } else { &first };
-        machine.run(&["recall", handle, "--session", elsewhere]).failed(1);
+        machine.run(&["recall", recall_id, "--session", elsewhere]).failed(1);
     }
     let both = machine.run(&["recall", "--search", "frobnicate_2", "--json"]).json("recall.json");
     let whose: Vec<&Value> = both["results"].as_array().unwrap().iter().map(|row| &row["session"]).collect();
@@ -97,24 +97,24 @@ fn who_holds_the_store_sees_every_tenants_sessions() {
 #[test]
 fn a_session_shows_what_went_through_the_gateway() {
     let machine = Machine::new("traffic");
-    let quiet = |at: i64| Traffic {
-        at: Moment(at),
+    let quiet = |at: i64| TrafficRecord {
+        at: Timestamp(at),
         model: Some("gpt-5".to_owned()),
-        action: Action::None,
-        before: Tokens(10_000),
-        after: Tokens(10_000),
+        action: TrafficAction::Unchanged,
+        tokens_before: Tokens(10_000),
+        tokens_after: Tokens(10_000),
         usage: Usage::default(),
-        broke: None,
-        added: Duration::from_millis(1),
-        took: Duration::from_secs(1),
+        cache_miss_reason: None,
+        added_time: Duration::from_millis(1),
+        total_time: Duration::from_secs(1),
         usd: None,
-        usd_without: None,
+        usd_without_longhaul: None,
     };
-    let note = |traffic: Vec<Traffic>| {
+    let note = |traffic: Vec<TrafficRecord>| {
         gateway(&machine, async |store| {
             let (tenant, session) = recorded(&store, "team", "quince", 1_000).await;
             for one in &traffic {
-                assert!(store.note_traffic(&tenant, session.id, one).await.unwrap());
+                assert!(store.record_traffic(&tenant, session.id, one).await.unwrap());
             }
             session.name
         })
@@ -133,28 +133,24 @@ fn a_session_shows_what_went_through_the_gateway() {
     assert!(!people.contains("cache ") && !people.contains("money"), "{people}");
 
     let usage = Usage { input: Some(Tokens(4_000)), read: Some(Tokens(3_000)), ..Usage::default() };
-    let miss = |n: i64| Traffic {
-        action: Action::Compacted,
-        after: Tokens(4_000),
+    let miss = |n: i64| TrafficRecord {
+        action: TrafficAction::Compacted,
+        tokens_after: Tokens(4_000),
         usage,
-        broke: Some(format!("reason {n}")),
+        cache_miss_reason: Some(format!("reason {n}")),
         usd: Some(Dollars(0.25)),
-        usd_without: Some(Dollars(0.125)),
+        usd_without_longhaul: Some(Dollars(0.125)),
         ..quiet(n * 1_000)
     };
     note((1..=6).map(miss).collect());
-    note(vec![Traffic { action: Action::Bypassed("deadline".to_owned()), ..quiet(9_000) }]);
+    note(vec![TrafficRecord { action: TrafficAction::Bypassed("deadline".to_owned()), ..quiet(9_000) }]);
     let shown = machine.run(&["show", &id, "--json"]).json("show.json");
     let traffic = &shown["traffic"];
-    assert_eq!(
-        (&traffic["requests"], &traffic["compacted"], &traffic["bypassed"]),
-        (&json!(8), &json!(6), &json!(1))
-    );
+    assert_eq!((&traffic["requests"], &traffic["compacted"], &traffic["bypassed"]), (&json!(8), &json!(6), &json!(1)));
     assert_eq!(traffic["tokens"], json!({"before": 80_000, "after": 44_000}));
     assert_eq!((&traffic["read_share"], &traffic["usd"]), (&json!(0.75), &json!(1.5)));
     assert_eq!(traffic["usd_saved"], json!(-0.75));
-    let reasons: Vec<&Value> =
-        traffic["misses"].as_array().unwrap().iter().map(|miss| &miss["why"]).collect();
+    let reasons: Vec<&Value> = traffic["misses"].as_array().unwrap().iter().map(|miss| &miss["why"]).collect();
     assert_eq!(reasons, ["reason 6", "reason 5", "reason 4", "reason 3", "reason 2"]);
     let people = machine.prints(&["show", &id]);
     for line in [

@@ -12,7 +12,9 @@ fn hostile() -> String {
     let mut messages = vec![json!({"role": "user", "content": evil})];
     for _ in 0..12 {
         messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
-        messages.push(json!({"role": "tool", "tool_call_id": evil, "content": format!("{evil} error: {evil}\n").repeat(120)}));
+        messages.push(
+            json!({"role": "tool", "tool_call_id": evil, "content": format!("{evil} error: {evil}\n").repeat(120)}),
+        );
     }
     messages.push(json!({"role": evil, "content": "and now?"}));
     json!({"model": format!("claude-sonnet-4-5{evil}"), evil: 1, "messages": messages}).to_string()
@@ -40,9 +42,8 @@ fn names_out_of_a_body_never_reach_the_terminal_raw() {
     for call in calls {
         let run = longhaul(&folder, call, &[]);
         for text in [&run.out, &run.err] {
-            let obeyed = |c: char| {
-                c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-            };
+            let obeyed =
+                |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             assert!(!text.contains(obeyed), "{call:?}: {text:?}");
             assert!(!text.lines().any(|line| line == "longhaul: accepted"), "{call:?} forges a line: {text}");
         }
@@ -56,10 +57,7 @@ fn names_out_of_a_body_never_reach_the_terminal_raw() {
 #[test]
 fn one_switch_colours_every_command() {
     let folder = Folder::new("terminal-colour");
-    folder.file(
-        "body.json",
-        json!({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}).to_string(),
-    );
+    folder.file("body.json", json!({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}).to_string());
     let row = r#"{"engine":"compressor","reason":"r","tokens_before":9,"tokens_after":3,"messages_before":2,"messages_after":1,"ratio":0.5}"#;
     folder.file("log.jsonl", row);
     let calls: [&[&str]; 8] = [
@@ -113,8 +111,7 @@ fn failures_under_json_are_json_with_the_exit_code() {
         let plain: Vec<&str> = call.iter().copied().filter(|word| *word != "--json").collect();
         assert_eq!(longhaul(&folder, &plain, &[]).out, "", "{call:?}: without --json nothing is printed");
     }
-    let run =
-        longhaul(&folder, &["compress", "broken.json", "missing.json", "--out-dir", "out", "--json"], &[]);
+    let run = longhaul(&folder, &["compress", "broken.json", "missing.json", "--out-dir", "out", "--json"], &[]);
     assert_eq!(run.out.lines().count(), 2, "{}", run.out);
     assert!(run.out.lines().all(|line| against("error.json", line)["error"]["exit"] == 2));
 }
@@ -125,5 +122,5 @@ fn bodies_that_all_failed_are_not_smaller() {
     folder.file("broken.json", "{");
     let run = longhaul(&folder, &["compress", "broken.json", "missing.json", "--out-dir", "out"], &[]);
     assert_eq!(run.code, 2);
-    assert!(!run.err.contains('%') && run.err.contains("2 bodies, 0 compacted, 2 failed\n"), "{}", run.err);
+    assert!(!run.err.contains('%') && run.err.contains("2 requests, 0 compacted, 2 failed\n"), "{}", run.err);
 }

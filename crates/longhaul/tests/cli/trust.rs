@@ -29,11 +29,8 @@ impl Place {
 
     fn run_in(&self, folder: &Folder, arguments: &[&str]) -> Run {
         let home = self.folder.0.join("home");
-        let environment = [
-            ("HOME", home.to_str().unwrap()),
-            ("PATH", "/usr/bin:/bin"),
-            ("AWS_SECRET_ACCESS_KEY", "of-somebody"),
-        ];
+        let environment =
+            [("HOME", home.to_str().unwrap()), ("PATH", "/usr/bin:/bin"), ("AWS_SECRET_ACCESS_KEY", "of-somebody")];
         longhaul(folder, arguments, &environment)
     }
 
@@ -81,10 +78,9 @@ fn a_hostile_repository_gets_nothing_from_any_command() {
     let place = Place::new("hostile");
     let attacker = Upstream::that([]);
     let url = attacker.server.base_url();
-    place.repository.file(
-        "session.json",
-        json!({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}).to_string(),
-    );
+    place
+        .repository
+        .file("session.json", json!({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}).to_string());
     place.repository.file(
         "longhaul.yaml",
         format!(
@@ -99,10 +95,7 @@ fn a_hostile_repository_gets_nothing_from_any_command() {
         let refused = place.run(call);
         let said = refused.refused();
         assert!(said.starts_with("longhaul.yaml:1:36: "), "{call:?}: {said}");
-        assert!(
-            said.contains("may not set upstreams.messages.base_url, upstreams.messages.api_key_env, "),
-            "{said}"
-        );
+        assert!(said.contains("may not set upstreams.messages.base_url, upstreams.messages.api_key_env, "), "{said}");
         assert!(said.ends_with("longhaul trust longhaul.yaml"), "{call:?}: {said}");
     }
     assert!(attacker.server.asked().is_empty());
@@ -111,8 +104,7 @@ fn a_hostile_repository_gets_nothing_from_any_command() {
     }
     let help = place.run(&["--help"]);
     let commands = help.out.lines().skip_while(|line| *line != "Commands:").skip(1);
-    for name in commands.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next())
-    {
+    for name in commands.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()) {
         let is_reading = READING.iter().any(|call| call[0] == name);
         assert!(
             is_reading != NOT_READING.contains(&name),
@@ -125,10 +117,9 @@ fn a_hostile_repository_gets_nothing_from_any_command() {
 fn a_project_is_laid_over_the_users_own_and_both_are_shown() {
     let place = Place::new("layers");
     let own = place.own("redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\ncompression: { threshold: 0.4, target_ratio: 0.3 }\n");
-    place.repository.file(
-        "longhaul.yaml",
-        "compression: { threshold: 0.6 }\nmodels: { gpt-5: { context_length: 100000 } }\n",
-    );
+    place
+        .repository
+        .file("longhaul.yaml", "compression: { threshold: 0.6 }\nmodels: { gpt-5: { context_length: 100000 } }\n");
     let answer = place.run(&["config", "--json"]).json("config.json");
     assert_eq!(
         answer["files"],
@@ -142,10 +133,7 @@ fn a_project_is_laid_over_the_users_own_and_both_are_shown() {
     assert_eq!(value(&answer, "compression.target_ratio")["origin"]["file"], own.to_str().unwrap());
     assert_eq!(value(&answer, "models.gpt-5.context_length")["value"], 100_000);
     let people = place.run(&["config"]).out;
-    assert!(
-        people.contains("longhaul.yaml, found in this folder, not trusted: it sets numbers only\n"),
-        "{people}"
-    );
+    assert!(people.contains("longhaul.yaml, found in this folder, not trusted: only its numbers apply\n"), "{people}");
     place.repository.file("text", "badge B-123456");
     assert_eq!(place.run(&["redact", "text"]).out, "badge [REDACTED:badge:1]", "the user's own rules hold");
 }
@@ -183,15 +171,12 @@ fn trust_is_for_one_content_in_one_folder() {
     place.repository.file("longhaul.yaml", format!("{text}#\n"));
     assert!(place.run(&["config"]).refused().contains("longhaul trust longhaul.yaml"));
     let listed = place.run(&["trust", "--list", "--json"]).json("trust.json");
-    assert_eq!(
-        (&listed["files"][0]["state"], listed["files"].as_array().unwrap().len()),
-        (&json!("changed"), 1)
-    );
+    assert_eq!((&listed["files"][0]["state"], listed["files"].as_array().unwrap().len()), (&json!("changed"), 1));
     place.repository.file("longhaul.yaml", text);
     assert_eq!(place.run(&["config"]).code, 0);
     let said = place.run(&["trust", "--revoke", "longhaul.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
-    assert!(said.out.contains("not trusted any more"), "{}", said.out);
+    assert!(said.out.contains("no longer trusted"), "{}", said.out);
     place.run(&["config"]).refused();
     assert!(place.run(&["trust", "--revoke", "longhaul.yaml"]).failed(1).contains("was not trusted"));
     assert_eq!(place.run(&["trust", "--list", "--json"]).json("trust.json")["files"], json!([]));
@@ -222,11 +207,7 @@ fn only_a_plain_file_of_ones_own_is_read_and_the_users_is_trusted_where_it_is() 
     let place = Place::new("plain");
     let own = place.own("store: { path: mine.db }\n");
     let configuration = Folder(own.parent().unwrap().to_owned());
-    assert_eq!(
-        place.run_in(&configuration, &["config"]).code,
-        0,
-        "it is the user's, in whichever folder they are"
-    );
+    assert_eq!(place.run_in(&configuration, &["config"]).code, 0, "it is the user's, in whichever folder they are");
     std::mem::forget(configuration);
     // A file in the home folder is found like any other.
     place.folder.file("home/longhaul.yaml", "gateway: { log: json }\n");
@@ -259,11 +240,7 @@ fn only_a_plain_file_of_ones_own_is_read_and_the_users_is_trusted_where_it_is() 
         let run = place.run(&["config", "--json"]);
         assert!(run.code == 0 && run.err.is_empty(), "{}", run.err);
         let answer: Value = serde_json::from_str(&run.out).unwrap();
-        assert!(
-            answer["notes"][0].as_str().unwrap().contains("it belongs to another user"),
-            "{}",
-            answer["notes"]
-        );
+        assert!(answer["notes"][0].as_str().unwrap().contains("it belongs to another user"), "{}", answer["notes"]);
         assert_eq!(value(&answer, "compression.threshold")["value"], 0.5);
         assert_eq!(place.run(&["trust", "longhaul.yaml"]).code, 0);
         assert_eq!(value(&longhaul_json(&place), "compression.threshold")["value"], 0.7);

@@ -1,236 +1,271 @@
-//! What a candidate reads like, in forms from short to long, each with its price.
+//! Words candidates in forms from short to long, each with its price in tokens.
 
+mod exchanges;
 mod files;
-mod runs;
-mod words;
+mod messages;
+mod state;
+mod tool_uses;
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
-use super::brief::Brief;
-use super::fill::{Form, Offer};
-use super::later::Later;
-use super::names::{Names, path_of, short};
-use super::rows::Named;
-use super::sketch::{Sketch, What};
+use self::exchanges::ExchangeText;
+use super::candidates::{CandidateSource, DraftCandidate};
+use super::input::CheckpointInput;
+use super::excerpt::ExcerptBuilder;
+use super::paths::{ListedPaths, path_of_note, short_path};
+use super::rarity::WordRarity;
+use super::repeated_lines::RepeatedLines;
+use super::row_order::NameUses;
+use super::weights::{
+    CARRIED_ITEM_CHARS, CARRIED_OUTCOME_CHARS, ITEM_MARKER_TOKENS, MAX_PATH_CHARS, MAX_REPORT_CHARS,
+    MAX_RULE_CHARS, MAX_SOURCE_CHARS,
+};
 use super::{Section, Topic};
-use crate::evidence::{Read, TaskState};
-use crate::redact::{Content, Redacted, Redactor};
-use crate::texts::{Act, Entry};
+use super::state::{StateLabel, StateLine};
+use crate::evidence::EvidenceItem;
+use crate::redact::{Redacted, RedactionMode, Redactor};
+use crate::texts::{ActionEntry, EntryKind};
+use crate::tokens::budget::{BudgetItem, PricedForm};
 use crate::tokens::estimate;
 
-/// Characters of a path.
-const PATH: usize = 160;
-/// Characters of a command and of what came of it, in a short and in a long form.
-const COMMAND: [usize; 2] = [90, 260];
-const OUTCOME: [usize; 2] = [150, 420];
-/// What a longer form is worth beside the shorter one, per token: what people said comes before all else, as far as they said it
-/// themselves and did not paste it.
-const LONGER: [f64; 5] = [1.0, 0.5, 0.25, 0.12, 0.05];
-const LONGER_SAID: [f64; 5] = [1.0, 0.8, 0.6, 0.25, 0.05];
-/// A statement of more bytes may be had shorter.
-const LONG_STATEMENT: usize = 1_200;
-/// What the mark of an item costs.
-const MARK: u64 = 3;
-
-/// Something that could be said, in forms from short to long, each with its rate.
-pub(super) struct Candidate {
+/// A candidate in its forms from short to long, each with its price.
+pub(super) struct WordedCandidate {
     pub(super) section: Section,
-    /// Its number, if it is an action of its own.
-    pub(super) number: u32,
-    /// The whole path of the file that it names by its end.
-    pub(super) path: Option<Redacted>,
-    pub(super) forms: Vec<(Piece, Form)>,
+    /// The number of the action; 0 if the candidate is no action.
+    pub(super) action_number: u32,
+    /// The full path of the file that the texts name by its end. It replaces the short path if Relevant Files
+    /// does not list the file.
+    pub(super) full_path: Option<Redacted>,
+    pub(super) forms: Vec<(CandidateText, PricedForm)>,
 }
 
 #[derive(Clone, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum CandidateText {
     Item(Redacted),
-    /// An action, with its number if it has one.
-    Entry(Option<u32>, Entry),
-    /// A quoted line and its source.
-    Line(Redacted, Redacted),
+    /// A request with its answer, and the number of pieces that are told.
+    Exchange(Rc<ExchangeText>, usize),
+    /// A numbered action. The number is set only for actions of the previous checkpoint.
+    Action(Option<u32>, ActionEntry),
+    /// The source of a quoted line, and the line.
+    QuotedLine(Redacted, Redacted),
 }
 
-impl Piece {
+impl CandidateText {
     fn text(&self) -> String {
         match self {
             Self::Item(text) => text.as_str().to_owned(),
-            Self::Entry(_, entry) => entry.to_string(),
-            Self::Line(source, line) => format!("{source}\n{line}"),
+            Self::Exchange(exchange, pieces) => exchange.entry(*pieces).to_string(),
+            Self::Action(_, entry) => entry.to_string(),
+            Self::QuotedLine(source, line) => format!("{source}\n{line}"),
         }
     }
 
-    /// What it says, on one line.
-    pub(super) fn words(&self) -> Redacted {
-        Redacted::from_store(self.text()).on_one_line(300)
+    /// Returns the numbered entry that the text makes, with its number if it is set.
+    pub(super) fn to_entry(&self) -> Option<(Option<u32>, ActionEntry)> {
+        match self {
+            Self::Exchange(exchange, pieces) => Some((None, exchange.entry(*pieces))),
+            Self::Action(number, entry) => Some((*number, entry.clone())),
+            Self::Item(_) | Self::QuotedLine(..) => None,
+        }
     }
 
-    /// What is counted: the source of a line stands once for all of its lines.
-    fn counted(&self) -> String {
+    /// Returns the text on one line, for reports.
+    pub(super) fn one_line(&self) -> Redacted {
+        Redacted::assume_redacted(self.text()).one_line(MAX_REPORT_CHARS)
+    }
+
+    /// Returns the text whose tokens are counted. The source of a quoted line is written once for all of its
+    /// lines, so it is not counted.
+    fn counted_text(&self) -> String {
         match self {
-            Self::Line(_, line) => line.as_str().to_owned(),
+            Self::QuotedLine(_, line) => line.as_str().to_owned(),
             piece => piece.text(),
         }
     }
 }
 
-impl Candidate {
-    pub(super) fn offer(&self) -> Offer {
-        Offer { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
+impl WordedCandidate {
+    pub(super) fn to_budget_item(&self) -> BudgetItem {
+        BudgetItem { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
     }
 
-    /// The words of its shortest form.
-    pub(super) fn shortest(&self) -> String {
+    /// Returns the text of the shortest form.
+    pub(super) fn shortest_text(&self) -> String {
         self.forms.first().map(|(piece, _)| piece.text()).unwrap_or_default()
     }
 
-    /// The same at another worth.
-    pub(super) fn times(mut self, worth: f64) -> Self {
-        self.forms.iter_mut().for_each(|(_, form)| form.rate *= worth);
-        self
-    }
-
-    /// The file that it lists, where it stands under Relevant Files.
-    pub(super) fn lists(&self) -> Option<String> {
+    /// Returns the path of the file if the candidate is an item of Relevant Files.
+    pub(super) fn listed_path(&self) -> Option<String> {
         match self.forms.first() {
-            Some((Piece::Item(note), _)) if self.section == Section::RelevantFiles => Some(path_of(note)),
+            Some((CandidateText::Item(note), _)) if self.section == Section::RelevantFiles => Some(path_of_note(note)),
             _ => None,
         }
     }
 
-    pub(super) fn is_on(&self, topic: &Topic) -> bool {
-        self.forms.last().is_some_and(|(piece, _)| topic.is_in(&piece.text()))
+    pub(super) fn is_on_topic(&self, topic: &Topic) -> bool {
+        self.forms.last().is_some_and(|(piece, _)| topic.matches(&piece.text()))
     }
 }
 
-/// Writes candidates in their forms, each redacted before it is cut.
-pub(super) struct Writer<'w, 'd> {
-    brief: &'w Brief<'d>,
+/// Words candidates. Every text is redacted before it is cut, because half a secret may no longer be
+/// recognized.
+pub(super) struct FormWriter<'w, 'd> {
+    input: &'w CheckpointInput<'d>,
     redactor: &'w mut Redactor,
-    later: Later,
-    /// The files that could be listed.
-    names: Names,
-    /// The fields that calls gave back, and the names in them.
-    fields: HashSet<String>,
-    named: Named<'d>,
+    rarity: &'w WordRarity,
+    repeated_lines: RepeatedLines,
+    /// The paths that Relevant Files could list.
+    listed_paths: ListedPaths,
+    /// The data fields that earlier calls returned.
+    seen_fields: HashSet<String>,
+    name_uses: NameUses<'d>,
 }
 
-impl<'w, 'd> Writer<'w, 'd> {
-    pub(super) fn new(brief: &'w Brief<'d>, redactor: &'w mut Redactor, sketches: &[Sketch<'_>]) -> Self {
-        let (later, named) = (Later::of(brief), Named::in_all(&brief.evidence.deeds));
-        let mut writer =
-            Self { brief, redactor, later, named, names: Names::default(), fields: HashSet::new() };
-        let listed: Vec<String> = sketches.iter().filter_map(|sketch| writer.lists(&sketch.what)).collect();
-        writer.names = Names::of(listed.into_iter());
+impl<'w, 'd> FormWriter<'w, 'd> {
+    pub(super) fn new(
+        input: &'w CheckpointInput<'d>,
+        redactor: &'w mut Redactor,
+        rarity: &'w WordRarity,
+        drafts: &[DraftCandidate<'_>],
+    ) -> Self {
+        let (repeated_lines, name_uses) = (RepeatedLines::new(input), NameUses::scan(&input.evidence.tool_uses));
+        let mut writer = Self {
+            input,
+            redactor,
+            rarity,
+            repeated_lines,
+            name_uses,
+            listed_paths: ListedPaths::default(),
+            seen_fields: HashSet::new(),
+        };
+        let listed: Vec<String> = drafts.iter().filter_map(|draft| writer.path_to_list(&draft.source)).collect();
+        writer.listed_paths = ListedPaths::new(listed.into_iter());
         writer
     }
 
     fn redact(&mut self, text: &str) -> Redacted {
-        self.redactor.redact(text, Content::Text).text
+        self.redactor.redact(text, RedactionMode::Text).text
     }
 
-    /// A text on one line, redacted before it is cut.
-    fn line(&mut self, text: &str, most: usize) -> Redacted {
-        self.redact(text).on_one_line(most)
+    /// Redacts a text and puts it on one line of at most `most` characters.
+    fn redact_line(&mut self, text: &str, most: usize) -> Redacted {
+        self.redact(text).one_line(most)
     }
 
-    fn handle(&self, read: &Read) -> Option<String> {
-        (self.brief.handle)(read.at)
+    fn recall_id(&self, item: &EvidenceItem) -> Option<String> {
+        (self.input.recall_id)(item.at)
     }
 
-    /// The path that a candidate would list under Relevant Files.
-    fn lists(&mut self, what: &What<'_>) -> Option<String> {
-        match what {
-            What::File(file, _) if file.is_changed() => Some(self.line(&file.path, PATH).as_str().to_owned()),
-            What::Carried(Section::RelevantFiles, note) => Some(path_of(note)),
+    /// Returns the path that a candidate would list under Relevant Files.
+    fn path_to_list(&mut self, source: &CandidateSource<'_>) -> Option<String> {
+        match source {
+            CandidateSource::FileSummary(file, _) if file.is_changed() => {
+                Some(self.redact_line(&file.path, MAX_PATH_CHARS).as_str().to_owned())
+            }
+            CandidateSource::CarriedItem(Section::RelevantFiles, note) => Some(path_of_note(note)),
             _ => None,
         }
     }
 
-    /// How an entry names a file: by its end where the whole path could be listed.
-    fn name(&mut self, path: &str) -> Redacted {
-        let path = self.line(path, PATH);
-        match self.names.listed(path.as_str()) {
-            Some(_) => Redacted::from_store(short(path.as_str()).to_owned()),
+    /// Returns the path as an entry names the file: by its end if Relevant Files could list the full path.
+    fn display_path(&mut self, path: &str) -> Redacted {
+        let path = self.redact_line(path, MAX_PATH_CHARS);
+        match self.listed_paths.find(path.as_str()) {
+            Some(_) => Redacted::assume_redacted(short_path(path.as_str()).to_owned()),
             None => path,
         }
     }
 
-    /// The path under which the file of an entry could be listed.
-    fn path(&mut self, what: &What<'_>) -> Option<Redacted> {
-        const FILES: [Act; 4] = [Act::Create, Act::Edit, Act::Delete, Act::Restore];
-        let path = match what {
-            What::Change(_, file, _) => &file.path,
-            What::Refused(read) => &read.did()?.changes.first()?.path,
-            What::CarriedEntry(done) if FILES.contains(&done.entry.act()) => done.entry.target(),
+    /// Returns the full path under which Relevant Files could list the file of an entry.
+    fn full_path(&mut self, source: &CandidateSource<'_>) -> Option<Redacted> {
+        const FILES: [EntryKind; 4] = [EntryKind::Create, EntryKind::Edit, EntryKind::Delete, EntryKind::Restore];
+        let path = match source {
+            CandidateSource::FileChange(_, file, _) => &file.path,
+            CandidateSource::RefusedEdit(item) => &item.tool_use()?.changes.first()?.path,
+            CandidateSource::CarriedAction(done) if FILES.contains(&done.entry.kind()) => done.entry.target(),
             _ => return None,
         };
-        let path = self.line(path, PATH);
-        self.names.listed(path.as_str()).map(|listed| Redacted::from_store(listed.to_owned()))
+        let path = self.redact_line(path, MAX_PATH_CHARS);
+        self.listed_paths.find(path.as_str()).map(|listed| Redacted::assume_redacted(listed.to_owned()))
     }
 
-    pub(super) fn candidate(&mut self, sketch: &Sketch<'_>) -> Option<Candidate> {
-        let (section, pieces) = match &sketch.what {
-            What::Said(read, stands) => (Section::Goal, self.said(read, *stands)),
-            What::Rule(rule) => (Section::Constraints, vec![Piece::Item(self.line(rule, 600))]),
-            What::Heard(read) => (Section::CompletedActions, self.heard(read)),
-            What::Relayed(read) => (Section::CompletedActions, self.relayed(read)),
-            What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
-            What::Notes(read, places) => (Section::CompletedActions, self.notes(read, places)),
-            What::Change(read, file, size) => (Section::CompletedActions, self.change(read, file, *size)),
-            What::Changes(read) => (Section::CompletedActions, self.changes(read)),
-            What::Refused(read) => (Section::CompletedActions, self.refused(read)),
-            What::Run(read, times) => (Section::CompletedActions, self.run(read, *times)),
-            What::Call(reads) => (Section::CompletedActions, self.call(reads)),
-            What::Question(read) => (Section::ResolvedQuestions, self.question(read)),
-            What::Tests(read, since) => (Section::ActiveState, self.tests(read, *since)),
-            What::File(file, before) => (Section::RelevantFiles, self.file(file, *before)),
-            What::Task(task) => {
-                let words = self.line(&task.text, 300);
-                match task.kind {
-                    TaskState::Done => {
-                        (Section::RemainingWork, vec![Piece::Item(Redacted::own("done: ").and(&words))])
-                    }
-                    TaskState::Doing => (Section::InProgress, vec![Piece::Item(words)]),
-                    TaskState::Open => (Section::RemainingWork, vec![Piece::Item(words)]),
-                }
+    /// Words a candidate; `None` if no form has any text.
+    pub(super) fn word_candidate(&mut self, draft: &DraftCandidate<'_>) -> Option<WordedCandidate> {
+        let (section, pieces) = match &draft.source {
+            CandidateSource::State(line) => (Section::State, self.state_forms(line)),
+            CandidateSource::Exchange(exchange, part) => return self.word_exchange(draft, exchange, *part),
+            CandidateSource::UserRule(rule) => {
+                (Section::Constraints, vec![CandidateText::Item(self.redact_line(rule, MAX_RULE_CHARS))])
             }
-            What::Carried(section, text) => {
-                let forms = [160, 600].map(|most| Piece::Item(text.clipped(most)));
-                (*section, forms.into_iter().chain([Piece::Item((*text).clone())]).collect())
+            CandidateSource::PossibleUserMessage(item) => {
+                (Section::CompletedActions, self.possible_user_message_forms(item))
             }
-            What::CarriedEntry(completed) => {
+            CandidateSource::RelayedMessage(item) => (Section::CompletedActions, self.relayed_message_forms(item)),
+            CandidateSource::AssistantNotes(item, places) => (Section::CompletedActions, self.note_forms(item, places)),
+            CandidateSource::FileChange(item, file, size) => {
+                (Section::CompletedActions, self.file_change_forms(item, file, *size))
+            }
+            CandidateSource::BulkChange(item) => (Section::CompletedActions, self.bulk_change_forms(item)),
+            CandidateSource::RefusedEdit(item) => (Section::CompletedActions, self.refused_edit_forms(item)),
+            CandidateSource::Command(item, times) => (Section::CompletedActions, self.command_forms(item, *times)),
+            CandidateSource::OtherCalls(items) => (Section::CompletedActions, self.call_forms(items)),
+            CandidateSource::Question(item) => (Section::ResolvedQuestions, self.question_forms(item)),
+            CandidateSource::FileSummary(file, before) => {
+                (Section::RelevantFiles, self.file_summary_forms(file, *before))
+            }
+            CandidateSource::CarriedItem(section, text) => {
+                let forms = CARRIED_ITEM_CHARS.map(|most| CandidateText::Item(text.truncated(most)));
+                (*section, forms.into_iter().chain([CandidateText::Item((*text).clone())]).collect())
+            }
+            CandidateSource::CarriedRequest(line) => {
+                let words = line.as_str().trim_start_matches(StateLabel::Request.words());
+                let words = Redacted::assume_redacted(words.to_owned());
+                let entry = ActionEntry::new(EntryKind::UserRequest, &Redacted::literal(""), &words);
+                let forms = CARRIED_ITEM_CHARS.map(|most| CandidateText::Action(None, entry.with_clipped_outcome(most)));
+                (Section::CompletedActions, forms.into())
+            }
+            CandidateSource::CarriedAction(completed) => {
                 let (number, entry) = (Some(completed.number), &completed.entry);
-                let forms = [entry.clipped(120), entry.clone()];
-                (Section::CompletedActions, forms.map(|entry| Piece::Entry(number, entry)).into())
+                let forms = [entry.with_clipped_outcome(CARRIED_OUTCOME_CHARS), entry.clone()];
+                (Section::CompletedActions, forms.map(|entry| CandidateText::Action(number, entry)).into())
             }
-            What::Told(statement) => {
-                let text = &statement.text;
-                let piece = |text: Redacted| match statement.section {
-                    Section::CompletedActions => Piece::Entry(None, Entry::read(&text)),
-                    _ => Piece::Item(text),
+            CandidateSource::FoundLine(source, line) => {
+                let source = self.redact_line(source, MAX_SOURCE_CHARS);
+                let text = self.redact_line(&line.text, usize::MAX);
+                let line = match line.number {
+                    Some(number) => Redacted::literal("").append_number(number).append_literal(": ").append(&text),
+                    None => text,
                 };
-                let shorter =
-                    (text.as_str().len() > LONG_STATEMENT).then(|| piece(text.clipped(LONG_STATEMENT / 2)));
-                (statement.section, shorter.into_iter().chain([piece(text.clone())]).collect())
+                (Section::CriticalContext, vec![CandidateText::QuotedLine(source, line)])
             }
-            What::Quote(quoted, line) => {
-                let piece = Piece::Line(quoted.source.clone(), quoted.lines[*line].clone());
+            CandidateSource::QuotedLine(quoted, line) => {
+                let piece = CandidateText::QuotedLine(quoted.source.clone(), quoted.lines[*line].clone());
                 (Section::CriticalContext, vec![piece])
             }
         };
-        let path = self.path(&sketch.what);
-        let mut forms: Vec<(Piece, Form)> = Vec::with_capacity(pieces.len());
-        let longer = if section == Section::Goal { LONGER_SAID } else { LONGER };
+        let path = self.full_path(&draft.source);
+        let mut forms: Vec<(CandidateText, PricedForm)> = Vec::with_capacity(pieces.len());
+        let is_speech = matches!(draft.source, CandidateSource::State(StateLine::Request(_) | StateLine::Tasks(_)));
+        let form = &self.input.weights.form;
+        let longer: &[f64] = if is_speech { &form.request } else { &form.entry };
         for (piece, longer) in pieces.into_iter().zip(longer) {
-            let text = piece.counted();
+            let text = piece.counted_text();
             if text.trim().is_empty() || forms.last().is_some_and(|(last, _)| *last == piece) {
                 continue;
             }
-            let tokens = self.brief.counter.factor.times(estimate(&text)).number() + MARK;
+            let tokens = self.input.counter.factor.apply(estimate(&text)).number() + ITEM_MARKER_TOKENS;
             let least = forms.last().map_or(0, |(_, form)| form.tokens);
-            forms.push((piece, Form { tokens: tokens.max(least), rate: sketch.rate * longer }));
+            forms.push((
+                piece,
+                PricedForm { tokens: tokens.max(least), value_per_token: draft.value_per_token * *longer },
+            ));
         }
-        (!forms.is_empty()).then_some(Candidate { section, number: sketch.number, path, forms })
+        (!forms.is_empty()).then_some(WordedCandidate {
+            section,
+            action_number: draft.action_number,
+            full_path: path,
+            forms,
+        })
     }
 }

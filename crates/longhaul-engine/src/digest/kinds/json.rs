@@ -1,68 +1,71 @@
-//! JSON: the shape, the counts, and the records that are not like the others.
+//! JSON: keeps the structure, the counts, and the records that differ from the others.
 
-use super::super::page::{Page, Sample};
-use super::super::proposal::{Proposal, Worth, counted, number};
-use crate::clip;
+use super::super::parsed_output::{ParsedOutput, Sample};
+use super::super::proposal::{DigestProposal, count_with_noun, decay, format_count};
+use super::super::weights::{self as all, json as weights};
 use crate::facts::FactKind;
-use crate::lines::{Breaks, Line};
-use crate::shape::{Document, Node, fields_of};
+use crate::lines::{Line, LineBreak};
+use crate::shape::{Document, ShapeNode, parse_fields};
+use crate::truncate;
 use std::borrow::Cow;
 
-/// Records that are looked at for unusual values.
-const MOST_UNUSUAL: usize = 40;
-
-pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
-    if page.breaks == Breaks::Escaped {
+pub(in super::super) fn recognizes(output: &ParsedOutput<'_>, sample: &Sample<'_>) -> bool {
+    if output.breaks == LineBreak::EscapedNewline {
         return false;
     }
-    // A document has been read for its facts already: it has keys or a length.
-    let document = page.facts.found.iter().any(|fact| matches!(fact.kind, FactKind::Key | FactKind::Length));
-    let opens = page.text.trim_start().starts_with(['{', '[']);
-    let one_a_line =
-        || sample.head.len() >= 2 && sample.head.iter().all(|line| line.trim_start().starts_with('{'));
-    (opens && document) || (one_a_line() && Document::read_lines(page.text).is_some())
+    // The facts were collected before. Only those of a JSON document have keys or a length.
+    let document = output.facts.all.iter().any(|fact| matches!(fact.kind, FactKind::Key | FactKind::ListLength));
+    let opens = output.text.trim_start().starts_with(['{', '[']);
+    let one_a_line = || sample.head.len() >= 2 && sample.head.iter().all(|line| line.trim_start().starts_with('{'));
+    (opens && document) || (one_a_line() && Document::parse_lines(output.text).is_some())
 }
 
-pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
-    let Some(document) = Document::read(page.text).or_else(|| Document::read_lines(page.text)) else {
-        proposal.edges(page, 20, 10, 3.0);
-        proposal.facts(page, Worth::READ);
+pub(in super::super) fn propose<'a>(output: &ParsedOutput<'a>, proposal: &mut DigestProposal<'a>) {
+    let Some(document) = Document::parse(output.text).or_else(|| Document::parse_lines(output.text)) else {
+        proposal.add_edges(output, &all::PLAIN_EDGES);
+        proposal.add_facts(output, all::READ_FACTS);
         return;
     };
     let root = &document.root;
-    proposal.lead.push(match (root.kinds.map, root.items.is_some()) {
-        (true, _) => format!("map of {}", counted(root.count, "key")),
-        (false, true) => format!("list of {}", counted(root.count, "item")),
-        (false, false) => format!("object of {}", counted(root.fields.len(), "key")),
+    proposal.head_facts.push(match (root.kinds.map, root.items.is_some()) {
+        (true, _) => format!("map of {}", count_with_noun(root.item_count, "key")),
+        (false, true) => format!("list of {}", count_with_noun(root.item_count, "item")),
+        (false, false) => format!("object of {}", count_with_noun(root.fields.len(), "key")),
     });
-    if document.cut {
-        proposal.lead.push("cut off before its end".to_owned());
+    if document.is_truncated {
+        proposal.head_facts.push("cut off before its end".to_owned());
     }
     if root.kinds.map {
-        proposal.note("first keys", 3.0, root.values.iter().map(|(key, _)| Cow::Borrowed(*key)));
+        proposal.add_list(
+            "first keys",
+            weights::FIRST_KEYS_VALUE,
+            root.values.iter().map(|(key, _)| Cow::Borrowed(*key)),
+        );
     }
-    records(page, "", &document, proposal);
-    if let Some((key, inner)) = main_list(page.text, root) {
-        records(page, key, &inner, proposal);
+    propose_records(output, "", &document, proposal);
+    if let Some((key, inner)) = longest_record_list(output.text, root) {
+        propose_records(output, key, &inner, proposal);
     }
-    proposal.facts(page, Worth::READ);
-    proposal.edges(page, 1, 0, 1.5);
+    proposal.add_facts(output, all::READ_FACTS);
+    proposal.add_edges(output, &weights::EDGES);
 }
 
-/// The longest list of records in a field of the root: answers of services wrap what was asked for.
-fn main_list<'a>(text: &'a str, root: &Node<'a>) -> Option<(&'a str, Document<'a>)> {
-    let is_records = |node: &Node<'_>| {
-        node.count >= 3 && node.items.as_ref().is_some_and(|items| !items.fields.is_empty())
+/// Returns the longest list of records in a field of the root, because services wrap the requested list in an
+/// object.
+fn longest_record_list<'a>(text: &'a str, root: &ShapeNode<'a>) -> Option<(&'a str, Document<'a>)> {
+    let is_records = |node: &ShapeNode<'_>| {
+        node.item_count >= weights::MIN_RECORDS && node.items.as_ref().is_some_and(|items| !items.fields.is_empty())
     };
     let lists = root.fields.iter().filter(|(_, node)| is_records(node));
-    let (name, _) = lists.max_by_key(|(_, node)| node.count)?;
-    let (key, value) = fields_or_rest(text.trim_start(), name)?;
-    Some((key, Document::read(value)?))
+    let (name, _) = lists.max_by_key(|(_, node)| node.item_count)?;
+    let (key, value) = find_field(text.trim_start(), name)?;
+    Some((key, Document::parse(value)?))
 }
 
-/// A field of a document and its text; where the document is cut off inside it, all that is left.
-fn fields_or_rest<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
-    let fields = fields_of(text);
+/// Returns a field of a document with its text. If the document is cut off inside the field, returns the rest
+/// of the text.
+fn find_field<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    let fields = parse_fields(text);
     if let Some(field) = fields.iter().find(|(key, _)| *key == name) {
         return Some(*field);
     }
@@ -71,105 +74,115 @@ fn fields_or_rest<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     Some((&text[at..at + name.len()], rest))
 }
 
-/// What the records of a list, or the object itself, are made of. `of` names the field that holds them.
-fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, proposal: &mut Proposal<'a>) {
+/// Proposes the keys and values of a list's records, or of the object itself. `of` is the name of the field
+/// with the list, or empty.
+fn propose_records<'a>(
+    output: &ParsedOutput<'a>,
+    of: &str,
+    document: &Document<'a>,
+    proposal: &mut DigestProposal<'a>,
+) {
     let record = document.root.items.as_deref().unwrap_or(&document.root);
     let label = |what: &str| if of.is_empty() { what.to_owned() } else { format!("{what} of {of}") };
-    proposal.note(label("keys"), 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
-    proposal.note(
+    proposal.add_list(label("keys"), weights::KEYS_VALUE, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
+    proposal.add_list(
         label("values"),
-        5.0,
+        weights::FIELDS_VALUE,
         record
             .fields
             .iter()
-            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))),
+            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", describe_values(node)?)))),
     );
-    proposal.note(
+    proposal.add_list(
         label("inside"),
-        5.0,
+        weights::FIELDS_VALUE,
         record
             .fields
             .iter()
-            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))),
+            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", describe_contents(node)?)))),
     );
-    unusual(page, document, record, proposal);
+    propose_unusual_records(output, document, record, proposal);
 }
 
-/// The values of a field: counted where they repeat, by example where they do not.
-fn told(node: &Node<'_>) -> Option<String> {
+/// Describes the values of a field: with counts if they repeat, otherwise with an example.
+fn describe_values(node: &ShapeNode<'_>) -> Option<String> {
     if node.kinds.map {
         return None;
     }
     let (first, times) = node.values.first()?;
-    let shown = |value: &str| clip::signed(value, 40).into_owned();
-    if node.seen == 1 {
+    let shown = |value: &str| truncate::truncate_with_ellipsis(value, weights::MAX_VALUE_CHARS).into_owned();
+    if node.occurrences == 1 {
         return Some(shown(first));
     }
-    let repeats = node.further == 0 && node.values.len() <= 4 && node.seen > node.values.len();
+    let repeats = node.other_scalars == 0
+        && node.values.len() <= weights::MAX_LISTED_VALUES
+        && node.occurrences > node.values.len();
     if repeats {
-        let values: Vec<_> = node
-            .values
-            .iter()
-            .map(|(value, times)| format!("{} ×{}", shown(value), number(*times)))
-            .collect();
+        let values: Vec<_> =
+            node.values.iter().map(|(value, times)| format!("{} ×{}", shown(value), format_count(*times))).collect();
         return Some(values.join(" | "));
     }
-    if let Some(usual) = node.usual() {
+    if let Some(usual) = node.usual_value() {
         let times = node.values.iter().find(|(value, _)| *value == usual).map_or(0, |(_, times)| *times);
-        return Some(format!("mostly {} ×{}", shown(usual), number(times)));
+        return Some(format!("mostly {} ×{}", shown(usual), format_count(times)));
     }
-    (*times <= 2).then(|| format!("e.g. {}", shown(first)))
+    (*times <= weights::MAX_EXAMPLE_TIMES).then(|| format!("e.g. {}", shown(first)))
 }
 
-/// What objects and lists in a field hold.
-fn inside(node: &Node<'_>) -> Option<String> {
-    let names =
-        |node: &Node<'_>| node.fields.iter().take(12).map(|(key, _)| *key).collect::<Vec<_>>().join("/");
+/// Describes the objects or lists in a field.
+fn describe_contents(node: &ShapeNode<'_>) -> Option<String> {
+    let names = |node: &ShapeNode<'_>| {
+        node.fields.iter().take(weights::MAX_INNER_KEYS).map(|(key, _)| *key).collect::<Vec<_>>().join("/")
+    };
     let inner = node.items.as_deref();
     match (inner, node.kinds.map) {
-        (Some(items), true) => Some(format!("{} with {}", counted(node.count, "key"), names(items))),
-        (Some(items), false) if items.fields.is_empty() => Some(counted(node.count, "item")),
-        (Some(items), false) => Some(format!("{} with {}", counted(node.count, "item"), names(items))),
+        (Some(items), true) => Some(format!("{} with {}", count_with_noun(node.item_count, "key"), names(items))),
+        (Some(items), false) if items.fields.is_empty() => Some(count_with_noun(node.item_count, "item")),
+        (Some(items), false) => Some(format!("{} with {}", count_with_noun(node.item_count, "item"), names(items))),
         (None, _) if !node.fields.is_empty() => Some(names(node)),
         _ => None,
     }
 }
 
-/// Records in which a field does not have the value that it has in four of five others.
-fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, proposal: &mut Proposal<'a>) {
+/// Proposes the records in which a field differs from the value that at least four of five records have.
+fn propose_unusual_records<'a>(
+    output: &ParsedOutput<'a>,
+    document: &Document<'a>,
+    record: &ShapeNode<'a>,
+    proposal: &mut DigestProposal<'a>,
+) {
     let usual: Vec<(&str, &str)> =
-        record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual()?))).collect();
+        record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual_value()?))).collect();
     if usual.is_empty() {
         return;
     }
     let mut found = 0;
     for text in &document.records {
-        let fields = fields_of(text);
-        let odd = fields
-            .iter()
-            .find(|(key, value)| usual.iter().any(|(name, usual)| name == key && value != usual));
+        let fields = parse_fields(text);
+        let odd = fields.iter().find(|(key, value)| usual.iter().any(|(name, usual)| name == key && value != usual));
         let Some((key, value)) = odd else { continue };
-        let worth = 10.0 / (1.0 + f64::from(found) * 0.1);
+        let worth = decay(weights::UNUSUAL_RECORD_VALUE, found, weights::UNUSUAL_RECORD_DECAY);
         if text.contains('\n') {
-            // A record over several lines: its first field, which tells which it is, and the odd one.
+            // A record over several lines is quoted by its first field, which identifies it, and by the
+            // unusual one.
             if let Some((name, value)) = fields.first() {
-                proposal.quote(pair(page, name, value), worth);
+                proposal.add_quote(field_line(output, name, value), worth);
             }
-            proposal.quote(pair(page, key, value), worth);
+            proposal.add_quote(field_line(output, key, value), worth);
         } else {
-            proposal.quote(Line { at: page.offset(text), text }, worth);
+            proposal.add_quote(Line { offset: output.offset_of(text), text }, worth);
         }
         found += 1;
-        if found as usize == MOST_UNUSUAL {
+        if found == weights::MAX_UNUSUAL_RECORDS {
             return;
         }
     }
 }
 
-/// A field as it stands in the source, the first line of it.
-fn pair<'a>(page: &Page<'a>, key: &'a str, value: &'a str) -> Line<'a> {
-    let at = page.offset(key).saturating_sub(1);
-    let end = page.offset(value) + value.len();
-    let text = page.text.get(at..end).unwrap_or_default();
-    Line { at, text: text.lines().next().unwrap_or_default() }
+/// Returns the first line of a field, as it is in the source.
+fn field_line<'a>(output: &ParsedOutput<'a>, key: &'a str, value: &'a str) -> Line<'a> {
+    let at = output.offset_of(key).saturating_sub(1);
+    let end = output.offset_of(value) + value.len();
+    let text = output.text.get(at..end).unwrap_or_default();
+    Line { offset: at, text: text.lines().next().unwrap_or_default() }
 }

@@ -1,84 +1,86 @@
-//! Logs: how many lines of each level, from when to when, what is wrong, and what repeats.
+//! Logs: keeps the number of lines of each level, the first and last time, errors, and repeated messages.
 
-use super::super::page::{Page, Sample};
-use super::super::proposal::{Proposal, Worth, number};
-use super::Tally;
-use crate::facts::{key_without_digits, level, time};
-use crate::known::ByContent;
+use super::super::parsed_output::{ParsedOutput, Sample};
+use super::super::proposal::{DigestProposal, decay, format_count};
+use super::super::weights::{self as all, log as weights};
+use super::NameCounts;
+use crate::block_cache::ContentMap;
+use crate::facts::{key_without_digits, log_level, log_time};
 use crate::lines::Line;
 use std::borrow::Cow;
 
-/// So many lines of the worst level are proposed.
-const MOST_FATAL: usize = 40;
-/// Different messages beyond this are no longer told apart.
-const MOST_MESSAGES: usize = 4096;
-
-pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
-    let timed = sample.share(|line| time(line).is_some());
-    let levelled = sample.share(|line| level(line).is_some());
-    // A build's warnings have a level too; only logs report that all is well.
-    let calm = sample.any(|line| matches!(level(line), Some("info" | "debug" | "trace")));
-    timed >= 0.5 || (levelled >= 0.5 && calm) || (timed >= 0.25 && levelled >= 0.25)
+pub(in super::super) fn recognizes(_: &ParsedOutput<'_>, sample: &Sample<'_>) -> bool {
+    let timed = sample.share(|line| log_time(line).is_some());
+    let levelled = sample.share(|line| log_level(line).is_some());
+    // The warnings of a build have a level too, but only logs have lines at the level info or below.
+    let calm = sample.any(|line| matches!(log_level(line), Some("info" | "debug" | "trace")));
+    timed >= weights::MIN_SHARE
+        || (levelled >= weights::MIN_SHARE && calm)
+        || (timed >= weights::MIN_BOTH_SHARE && levelled >= weights::MIN_BOTH_SHARE)
 }
 
-pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
-    let mut levels: Tally<'static> = Tally::default();
-    let mut messages = Messages::default();
+pub(in super::super) fn propose<'a>(output: &ParsedOutput<'a>, proposal: &mut DigestProposal<'a>) {
+    let mut levels: NameCounts<'static> = NameCounts::default();
+    let mut messages = MessageCounts::default();
     let (mut first, mut last, mut fatal) = (None, None, 0);
-    for line in page.lines().filter(|line| !line.text.is_empty()) {
-        if let Some(level) = level(line.text) {
+    for line in output.lines().filter(|line| !line.text.is_empty()) {
+        if let Some(level) = log_level(line.text) {
             levels.add(level);
-            // No word of failing need stand in it.
-            if level == "fatal" && fatal < MOST_FATAL {
-                proposal.quote(line.trimmed(), 12.0);
+            // A fatal line need not contain a word for an error, so it is proposed here.
+            if level == "fatal" && fatal < weights::MAX_FATAL_LINES {
+                proposal.add_quote(line.trimmed(), weights::FATAL_VALUE);
                 fatal += 1;
             }
         }
         if first.is_none() {
-            first = time(line.text);
+            first = log_time(line.text);
         }
         messages.add(line);
     }
-    for line in page.last_lines(20) {
-        last = last.or_else(|| time(line.text));
+    for line in output.last_lines(weights::LAST_TIME_LINES) {
+        last = last.or_else(|| log_time(line.text));
     }
     if let (Some(first), Some(last)) = (first, last) {
-        proposal.note("from, to", 7.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
+        proposal.add_list("from, to", weights::TIMES_VALUE, [Cow::Borrowed(first), Cow::Borrowed(last)]);
     }
-    proposal.note(
+    proposal.add_list(
         "levels",
-        12.0,
+        weights::LEVELS_VALUE,
         levels
-            .most_first()
+            .most_frequent_first()
             .iter()
-            .map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", number(*count)))),
+            .map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", format_count(*count)))),
     );
-    proposal.facts(page, Worth::RUN);
-    for (rank, (line, times)) in messages.most_first().into_iter().take(12).enumerate() {
-        proposal.quote_repeated(line.trimmed(), 3.0 / (1.0 + rank as f64 * 0.1), times);
+    proposal.add_facts(output, all::RUN_FACTS);
+    for (rank, (line, times)) in
+        messages.most_frequent_first().into_iter().take(weights::MAX_REPEATED_LINES).enumerate()
+    {
+        let value = decay(weights::REPEATED_VALUE, rank, weights::REPEATED_DECAY);
+        proposal.add_repeated_quote(line.trimmed(), value, times);
     }
-    proposal.edges(page, 3, 5, 3.0);
+    proposal.add_edges(output, &weights::EDGES);
 }
 
-/// Lines that are the same up to their digits, counted.
+/// The counts of lines that are equal except for their digits.
 #[derive(Default)]
-struct Messages<'a> {
-    by_key: ByContent<(Line<'a>, usize)>,
+struct MessageCounts<'a> {
+    by_key: ContentMap<(Line<'a>, usize)>,
 }
 
-impl<'a> Messages<'a> {
+impl<'a> MessageCounts<'a> {
     fn add(&mut self, line: Line<'a>) {
-        let key = key_without_digits(&line.text.as_bytes()[..line.text.len().min(100)]);
-        if self.by_key.len() < MOST_MESSAGES {
+        let key = key_without_digits(&line.text.as_bytes()[..line.text.len().min(weights::MESSAGE_BYTES)]);
+        if self.by_key.len() < weights::MAX_DISTINCT_MESSAGES {
             self.by_key.entry(key).or_insert((line, 0)).1 += 1;
-        } else if let Some(known) = self.by_key.get_mut(&key) {
-            known.1 += 1;
+        } else if let Some(entry) = self.by_key.get_mut(&key) {
+            entry.1 += 1;
         }
     }
 
-    fn most_first(self) -> Vec<(Line<'a>, usize)> {
-        let mut messages: Vec<_> = self.by_key.into_values().filter(|(_, times)| *times > 2).collect();
-        messages.sort_by_key(|(line, times)| (std::cmp::Reverse(*times), line.at));
+    fn most_frequent_first(self) -> Vec<(Line<'a>, usize)> {
+        let mut messages: Vec<_> =
+            self.by_key.into_values().filter(|(_, times)| *times >= weights::MIN_REPEATED_TIMES).collect();
+        messages.sort_by_key(|(line, times)| (std::cmp::Reverse(*times), line.offset));
         messages
     }
 }

@@ -1,13 +1,14 @@
-//! What a program prints: its first and last lines, and whatever it complains about.
+//! Any output of a program: keeps its first and last lines, its errors and its warnings.
 
-use super::super::page::{Page, Sample};
-use super::super::proposal::{Proposal, Worth};
+use super::super::parsed_output::{ParsedOutput, Sample};
+use super::super::proposal::DigestProposal;
+use super::super::weights;
 
-pub(in super::super) fn shows(_: &Page<'_>, _: &Sample<'_>) -> bool {
+pub(in super::super) fn recognizes(_: &ParsedOutput<'_>, _: &Sample<'_>) -> bool {
     true
 }
 
-pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
-    proposal.facts(page, Worth::RUN);
-    proposal.edges(page, 20, 10, 3.0);
+pub(in super::super) fn propose<'a>(output: &ParsedOutput<'a>, proposal: &mut DigestProposal<'a>) {
+    proposal.add_facts(output, weights::RUN_FACTS);
+    proposal.add_edges(output, &weights::PLAIN_EDGES);
 }

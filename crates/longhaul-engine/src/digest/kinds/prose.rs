@@ -1,7 +1,8 @@
-//! Text for people: headings, the first line of each paragraph, points of lists.
+//! Text for people: keeps headings, the first line of each paragraph, and list items.
 
-use super::super::page::{Page, Sample, unnumbered};
-use super::super::proposal::{Proposal, Worth};
+use super::super::parsed_output::{ParsedOutput, Sample, strip_line_number};
+use super::super::proposal::{DigestProposal, decay};
+use super::super::weights::{self as all, prose as weights};
 
 fn is_heading(line: &str) -> bool {
     let hashes = line.bytes().take_while(|byte| *byte == b'#').count();
@@ -9,12 +10,12 @@ fn is_heading(line: &str) -> bool {
         || (line.starts_with("**") && line.ends_with("**") && line.len() > 4)
 }
 
-fn is_point(line: &str) -> bool {
+fn is_list_item(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     line.starts_with("- ") || line.starts_with("* ") || (digits > 0 && line[digits..].starts_with(". "))
 }
 
-/// A line of several words that reads like language.
+/// Returns whether a line has enough words and does not end like code.
 fn is_sentence(line: &str) -> bool {
     let words = line
         .split(' ')
@@ -25,36 +26,36 @@ fn is_sentence(line: &str) -> bool {
                     .all(|c| c.is_alphabetic() || matches!(c, ',' | '.' | '\'' | ':' | '-' | '’' | '?' | '!'))
         })
         .count();
-    words >= 5 && !line.ends_with(['{', ';', ')'])
+    words >= weights::MIN_SENTENCE_WORDS && !line.ends_with(['{', ';', ')'])
 }
 
-pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
+pub(in super::super) fn recognizes(_: &ParsedOutput<'_>, sample: &Sample<'_>) -> bool {
     sample.share(|line| {
         let line = line.trim();
-        is_heading(line) || is_point(line) || is_sentence(line)
-    }) >= 0.5
+        is_heading(line) || is_list_item(line) || is_sentence(line)
+    }) >= weights::MIN_SHARE
 }
 
-pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
-    let (mut after_blank, mut quoted) = (true, 0u32);
-    for line in page.lines() {
-        let text = unnumbered(line.text).trim();
+pub(in super::super) fn propose<'a>(output: &ParsedOutput<'a>, proposal: &mut DigestProposal<'a>) {
+    let (mut after_blank, mut quoted) = (true, 0);
+    for line in output.lines() {
+        let text = strip_line_number(line.text).trim();
         if text.is_empty() {
             after_blank = true;
             continue;
         }
         let value = match text {
-            text if is_heading(text) => 6.0,
-            _ if after_blank => 3.5,
-            text if is_point(text) => 2.5,
-            _ => 1.0,
+            text if is_heading(text) => weights::HEADING_VALUE,
+            _ if after_blank => weights::PARAGRAPH_VALUE,
+            text if is_list_item(text) => weights::LIST_ITEM_VALUE,
+            _ => weights::OTHER_VALUE,
         };
         after_blank = is_heading(text);
-        if quoted < 600 {
-            proposal.quote(line.trimmed(), value / (1.0 + f64::from(quoted) * 0.02));
+        if quoted < all::MAX_TEXT_LINES {
+            proposal.add_quote(line.trimmed(), decay(value, quoted, all::TEXT_DECAY));
             quoted += 1;
         }
     }
-    proposal.facts(page, Worth::READ);
-    proposal.edges(page, 1, 2, 4.0);
+    proposal.add_facts(output, all::READ_FACTS);
+    proposal.add_edges(output, &weights::EDGES);
 }

@@ -1,9 +1,9 @@
-//! Texts and what is left of them. Keys are drawn, so that none stands in the repository.
+//! Texts and their expected redaction. Keys are generated, so that none is in the repository.
 
-use super::generate::key;
+use super::generate::generate_key;
 use super::{redact, redaction, survives};
-use crate::policy::{Redaction, RedactionRule};
-use crate::redact::{Content, Redactor, Rules, SessionKey};
+use crate::policy::{RedactionConfig, RedactionRule};
+use crate::redact::{RedactionMode, Redactor, Rules, SessionKey};
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
@@ -11,7 +11,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[track_caller]
-fn left_alone(text: &str) {
+fn check_unchanged(text: &str) {
     assert_eq!(redact(text), text);
 }
 
@@ -52,15 +52,15 @@ fn a_name_gives_away_what_ends_like_an_example() {
         r#"{"secret_access_key": ""#,
     ];
     for (name, ending) in names.into_iter().flat_map(|name| [(name, "EXAMPLEKEY"), (name, "EXAMPLE")]) {
-        let value = key("{base64:28}", 1) + ending;
+        let value = generate_key("{base64:28}", 1) + ending;
         let close = if name.starts_with('{') { "\"}" } else { "\n" };
         let clean = redact(&format!("{name}{value}{close}"));
         assert!(clean.starts_with(&format!("{name}[REDACTED:secret:")), "{clean}");
         assert!(!clean.contains(&value[5..]), "{clean}");
     }
-    left_alone("AWS_SECRET_ACCESS_KEY=<your-key>");
-    left_alone("AWS_SECRET_ACCESS_KEY=YOUR-EXAMPLE-KEY");
-    left_alone("aws_access_key: AKIAIOSFODNN7EXAMPLE");
+    check_unchanged("AWS_SECRET_ACCESS_KEY=<your-key>");
+    check_unchanged("AWS_SECRET_ACCESS_KEY=YOUR-EXAMPLE-KEY");
+    check_unchanged("aws_access_key: AKIAIOSFODNN7EXAMPLE");
 }
 
 #[test]
@@ -74,10 +74,7 @@ fn addresses_lose_their_credentials() {
         ("https://me%3Ahunter2@example.com/x", "https://[REDACTED:url-credentials:1]@example.com/x"),
         ("DATABASE_URL=postgres://app:hunt@er2@db.example.com/app", "DATABASE_URL=[REDACTED:database-url:1]"),
         ("redis://:hunter2@cache.example.com:6379/0 up", "[REDACTED:database-url:1] up"),
-        (
-            "curl -u me:hunter2 https://example.com",
-            "curl -u [REDACTED:url-credentials:1] https://example.com",
-        ),
+        ("curl -u me:hunter2 https://example.com", "curl -u [REDACTED:url-credentials:1] https://example.com"),
         ("\"Server=db;User Id=app;Password=hunter2;\"", "\"[REDACTED:connection-string:1]\""),
         ("call +14155552671 now", "call [REDACTED:phone-number:1] now"),
         ("thanks <@123456789012345678>!", "thanks <@[REDACTED:discord-mention:1]>!"),
@@ -88,8 +85,8 @@ fn addresses_lose_their_credentials() {
 }
 
 #[test]
-fn a_private_key_block_becomes_one_mark() {
-    let body = key("{base64:64}\n{base64:64}\n{base64:20}", 1);
+fn a_private_key_block_becomes_one_tag() {
+    let body = generate_key("{base64:64}\n{base64:64}\n{base64:20}", 1);
     let block = format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----");
     check(&format!("key:\n{block}\nend"), "key:\n[REDACTED:private-key:1]\nend");
     check(&block.replace('\n', "\\n"), "[REDACTED:private-key:1]");
@@ -97,13 +94,13 @@ fn a_private_key_block_becomes_one_mark() {
         &format!("{{\"private_key\": \"{}\"}}", block.replace('\n', "\\n")),
         "{\"private_key\": \"[REDACTED:private-key:1]\"}",
     );
-    left_alone(&block.replace("RSA PRIVATE", "PUBLIC"));
-    left_alone(&block.replace("RSA PRIVATE KEY", "CERTIFICATE"));
-    left_alone("-----BEGIN OPENSSH PRIVATE KEY-----");
+    check_unchanged(&block.replace("RSA PRIVATE", "PUBLIC"));
+    check_unchanged(&block.replace("RSA PRIVATE KEY", "CERTIFICATE"));
+    check_unchanged("-----BEGIN OPENSSH PRIVATE KEY-----");
 }
 
 #[test]
-fn what_only_stands_for_a_secret_is_left_alone() {
+fn placeholders_are_left_alone() {
     let texts = [
         "password=$PASSWORD",
         "password: ${DB_PASSWORD}",
@@ -128,12 +125,12 @@ fn what_only_stands_for_a_secret_is_left_alone() {
         "AKIAIOSFODNN7EXAMPLE",
     ];
     for text in texts {
-        left_alone(text);
+        check_unchanged(text);
     }
 }
 
 #[test]
-fn what_is_no_secret_is_left_alone() {
+fn harmless_values_are_left_alone() {
     let texts = [
         "max_tokens: 4096",
         "\"input_tokens\": 123456789012345678",
@@ -158,29 +155,29 @@ fn what_is_no_secret_is_left_alone() {
         "the key 5d41402abc4b2a76b9719d911017c592",
     ];
     for text in texts {
-        left_alone(text);
+        check_unchanged(text);
     }
 }
 
 #[test]
 fn source_code_is_spared_assignments_and_fields_only() {
     let code = "password = \"hunter2\"\nconfig = {\"api_key\": \"a1b2c3d4e5f6\"}\n";
-    assert_eq!(redaction(code, Content::Code).text.as_str(), code);
-    assert_ne!(redaction(code, Content::Text).text.as_str(), code);
-    let key = key("ghp_{base62:36}", 2);
+    assert_eq!(redaction(code, RedactionMode::Code).text.as_str(), code);
+    assert_ne!(redaction(code, RedactionMode::Text).text.as_str(), code);
+    let key = generate_key("ghp_{base62:36}", 2);
     let line = format!(
         "t = \"{key}\"; h = \"Authorization: Bearer abcdefgh12345678\"; u = \"https://a:hunter2@b.example/?token=abc123def456ghi7\""
     );
-    let clean = redaction(&line, Content::Code);
+    let clean = redaction(&line, RedactionMode::Code);
     assert_eq!(clean.found.len(), 4, "{}", clean.text);
-    assert_eq!(Content::of_path("src/main.rs"), Content::Code);
-    assert_eq!(Content::of_path("config.yaml"), Content::Text);
+    assert_eq!(RedactionMode::from_path("src/main.rs"), RedactionMode::Code);
+    assert_eq!(RedactionMode::from_path("config.yaml"), RedactionMode::Text);
 }
 
 #[test]
-fn keys_that_something_hidden_parts_are_found_wherever_they_stand() {
+fn keys_split_by_hidden_characters_are_found() {
     let filler = "a line of a log that says nothing\n".repeat(500);
-    let key = key("ghp_{base62:36}", 8);
+    let key = generate_key("ghp_{base62:36}", 8);
     let (before, behind) = key.split_at(20);
     let parted = format!("token {before}\u{200b}{behind}\n");
     let text = format!("{parted}{filler}\u{1b}[31mred\u{1b}[0m\n{filler}{parted}{filler}");
@@ -191,22 +188,22 @@ fn keys_that_something_hidden_parts_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn the_same_secret_gets_the_same_mark() {
+fn the_same_secret_gets_the_same_tag() {
     let text = "password=hunter2 other_password=hunter3 \"password\": \"hunter2\"";
     check(
         text,
         "password=[REDACTED:password:1] other_password=[REDACTED:password:2] \"password\": \"[REDACTED:password:1]\"",
     );
     let keyed = |byte| Redactor::keyed(Rules::default(), SessionKey::new([byte; 32]));
-    let first = keyed(1).redact(text, Content::Text).text;
-    assert_eq!(first, keyed(1).redact(text, Content::Text).text);
-    assert_ne!(first, keyed(2).redact(text, Content::Text).text);
+    let first = keyed(1).redact(text, RedactionMode::Text).text;
+    assert_eq!(first, keyed(1).redact(text, RedactionMode::Text).text);
+    assert_ne!(first, keyed(2).redact(text, RedactionMode::Text).text);
     assert_eq!(redact(first.as_str()), first.as_str());
 }
 
 #[test]
 fn long_keys_keep_their_ends_and_short_ones_nothing() {
-    let key = key("ghp_{base62:36}", 4);
+    let key = generate_key("ghp_{base62:36}", 4);
     let (first, last) = (&key[..4], &key[38..]);
     check(&key, &format!("[REDACTED:github-token:{first}..{last}:1]"));
     assert!(!survives(&key, &redact(&key)));
@@ -215,7 +212,7 @@ fn long_keys_keep_their_ends_and_short_ones_nothing() {
 
 #[test]
 fn json_is_spliced_and_sealed_fields_are_reported() {
-    let key = key("ghp_{base62:36}", 6);
+    let key = generate_key("ghp_{base62:36}", 6);
     let body = format!(
         r#" {{"messages" : [{{"role":"assistant","content":[{{"type":"thinking","thinking":"use {key}","signature":"s"}}]}},
         {{"role":"user","content":"pass\u0077ord=hun\/ter2\nnext"}}], "api_key":"a1b2\"c3d4e5", "n": 1.0 }}"#
@@ -232,7 +229,7 @@ fn json_is_spliced_and_sealed_fields_are_reported() {
 
 #[test]
 fn images_and_ids_keep_their_bytes() {
-    let image = key("{base64:200}", 8);
+    let image = generate_key("{base64:200}", 8);
     for body in [
         format!(r#"{{"source":{{"type":"base64","media_type":"image/png","data":"{image}"}}}}"#),
         format!(r#"{{"image_url":{{"url":"data:image/png;base64,{image}"}}}}"#),
@@ -245,14 +242,13 @@ fn images_and_ids_keep_their_bytes() {
 
 #[test]
 fn users_add_rules_and_allow_values() {
-    let rule =
-        |name: &str, pattern: &str| RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
-    let added = Redaction {
+    let rule = |name: &str, pattern: &str| RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
+    let added = RedactionConfig {
         rules: vec![rule("badge", "B-[0-9]{6}"), rule("room", "room ([0-9]+)")],
         allow: vec!["hunter[0-9]".to_owned()],
     };
-    let clean = Redactor::numbered(Rules::with_user(&added).unwrap())
-        .redact("B-123456 in room 17, password=hunter2, password=hunter22", Content::Text);
+    let clean = Redactor::numbered(Rules::with_user_rules(&added).unwrap())
+        .redact("B-123456 in room 17, password=hunter2, password=hunter22", RedactionMode::Text);
     assert_eq!(
         clean.text.as_str(),
         "[REDACTED:badge:1] in room [REDACTED:room:2], password=hunter2, password=[REDACTED:password:3]"
@@ -264,7 +260,7 @@ fn a_bad_rule_is_refused_with_its_place() {
     let refused = |name: &str, pattern: &str| {
         let good = RedactionRule { name: "good".to_owned(), pattern: "x".to_owned() };
         let bad = RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
-        Rules::with_user(&Redaction { rules: vec![good, bad], ..Redaction::default() })
+        Rules::with_user_rules(&RedactionConfig { rules: vec![good, bad], ..RedactionConfig::default() })
             .err()
             .unwrap()
             .to_string()
@@ -275,12 +271,12 @@ fn a_bad_rule_is_refused_with_its_place() {
         "redaction.rules[1], byte 1: a name has 1 to 40 lower case letters, digits and dashes"
     );
     assert!(refused("a", "x*").contains("matches the empty text"));
-    let allow = Redaction { allow: vec!["a{2,1}".to_owned()], ..Redaction::default() };
-    assert!(Rules::with_user(&allow).err().unwrap().to_string().starts_with("redaction.allow[0], byte 1"));
+    let allow = RedactionConfig { allow: vec!["a{2,1}".to_owned()], ..RedactionConfig::default() };
+    assert!(Rules::with_user_rules(&allow).err().unwrap().to_string().starts_with("redaction.allow[0], byte 1"));
 }
 
 #[test]
-fn what_is_cut_off_at_its_greatest_length_ends_between_characters() {
+fn a_match_cut_at_its_limit_ends_between_characters() {
     let long = "é".repeat(2_000);
     for (before, after) in [
         ("postgres://me:hunter2@example.com/", ""),

@@ -1,12 +1,12 @@
-//! Makes keys of a shape. The rules hold no whole key, and neither do the tests: a key is drawn from its shape and a seed.
+//! Generates keys of a shape from a seed, so that neither the rules nor the tests contain a whole key.
 
 use serde::Deserialize;
 
-use crate::redact::shape::{Part, Shape};
+use crate::redact::key_shape::{KeyShape, ShapePart};
 
-/// A rule as the tests need it: with the look-alike.
+/// A rule of `rules.toml` with the fields that the tests need.
 #[derive(Debug, Deserialize)]
-pub(super) struct Row {
+pub(super) struct KeyRuleRow {
     pub(super) kind: String,
     pub(super) shapes: Vec<String>,
     pub(super) alike: String,
@@ -14,14 +14,14 @@ pub(super) struct Row {
     pub(super) after: Vec<String>,
 }
 
-impl Row {
-    /// What has to stand before the key for it to be one.
-    pub(super) fn lead(&self) -> String {
+impl KeyRuleRow {
+    /// Returns the text that must precede a key of this rule.
+    pub(super) fn required_prefix(&self) -> String {
         self.after.first().map(|name| format!("{name}=")).unwrap_or_default()
     }
 }
 
-/// A command as the tests need it: a line with the secret `hunter2`, and one that must be left alone.
+/// A command of `rules.toml`: `example` contains the secret `hunter2`, and `alike` must stay unchanged.
 #[derive(Debug, Deserialize)]
 pub(super) struct CommandLines {
     pub(super) name: String,
@@ -29,26 +29,27 @@ pub(super) struct CommandLines {
     pub(super) alike: String,
 }
 
-/// A setting or a command that reads a pipe, likewise.
+/// A setting, or a command that reads a pipe: `example` contains the secret `hunter2`, and `alike` must stay
+/// unchanged.
 #[derive(Debug, Deserialize)]
-pub(super) struct Lines {
+pub(super) struct PasswordLines {
     pub(super) example: String,
     pub(super) alike: String,
 }
 
 #[derive(Deserialize)]
 struct File {
-    rules: Vec<Row>,
+    rules: Vec<KeyRuleRow>,
     commands: Vec<CommandLines>,
-    settings: Vec<Lines>,
-    piped: Vec<Lines>,
+    settings: Vec<PasswordLines>,
+    piped: Vec<PasswordLines>,
 }
 
 fn file() -> File {
     toml::from_str(include_str!("../rules.toml")).unwrap()
 }
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<KeyRuleRow> {
     file().rules
 }
 
@@ -56,23 +57,25 @@ pub(super) fn commands() -> Vec<CommandLines> {
     file().commands
 }
 
-/// The rows of settings and of commands that read a pipe.
-pub(super) fn handed() -> Vec<Lines> {
+/// Returns the rows of the settings and of the commands that read a pipe.
+pub(super) fn setting_and_pipe_rows() -> Vec<PasswordLines> {
     let file = file();
     file.settings.into_iter().chain(file.piped).collect()
 }
 
-/// A string of this shape. Runs without an upper bound get a few characters more than their least.
-pub(super) fn key(notation: &str, seed: u64) -> String {
+/// Generates a string of this shape. A run without an upper bound gets up to 12 characters more than its
+/// minimum.
+pub(super) fn generate_key(notation: &str, seed: u64) -> String {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut key = String::new();
-    for part in Shape::parse(notation).unwrap().parts {
+    for part in KeyShape::parse(notation).unwrap().parts {
         match part {
-            Part::Text(text) => key.push_str(&text),
-            Part::Run { alphabet, min, max, .. } => {
+            ShapePart::Literal(text) => key.push_str(&text),
+            ShapePart::Run { alphabet, min, max, .. } => {
                 let length = min + random.below(max.saturating_sub(min).min(12) + 1);
-                let letters: Vec<u8> = (b'!'..=b'~').filter(|&byte| alphabet.holds(byte)).collect();
-                // A key does not end in padding or punctuation that the text around it would claim.
+                let letters: Vec<u8> = (b'!'..=b'~').filter(|&byte| alphabet.contains(byte)).collect();
+                // A key does not begin or end with padding or punctuation, which could belong to the text
+                // around it.
                 let inner: Vec<u8> = letters.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
                 for at in 0..length {
                     let from = if at == 0 || at + 1 == length { &inner } else { &letters };

@@ -1,22 +1,22 @@
-//! What must hold of redaction: a table of texts, and properties over every rule.
+//! Tests of redaction: tables of texts, and properties over every rule.
 
 mod cases;
 mod generate;
 mod properties;
 mod snippets;
 
-use super::{Content, Redaction, Redactor, Rules};
+use super::{RedactionMode, Redactor, Rules, TextRedaction};
 
-/// The redacted text of one document.
+/// Redacts one document with the standard rules.
 fn redact(text: &str) -> String {
-    redaction(text, Content::Text).text.into_string()
+    redaction(text, RedactionMode::Text).text.into_string()
 }
 
-fn redaction(text: &str, content: Content) -> Redaction {
+fn redaction(text: &str, content: RedactionMode) -> TextRedaction {
     Redactor::numbered(Rules::default()).redact(text, content)
 }
 
-/// No run of more than 8 characters of the secret is left.
+/// Whether a run of more than 8 characters of the secret is left in the text.
 fn survives(secret: &str, text: &str) -> bool {
     let bytes = secret.as_bytes();
     if bytes.len() <= 8 {

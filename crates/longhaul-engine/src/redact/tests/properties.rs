@@ -1,46 +1,45 @@
-//! A key of every rule, in every host, at many offsets, whole and split; and what must not change.
+//! Properties of a key of every rule, in many contexts, at many offsets, whole and split; and of texts that
+//! must not change.
 
 use proptest::prelude::*;
 
-use super::generate::{commands, handed, key, rows};
+use super::generate::{commands, generate_key, rows, setting_and_pipe_rows};
 use super::{redact, redaction, survives};
-use crate::redact::{Content, Redactor, Rules, Stream};
+use crate::redact::{RedactionMode, Redactor, Rules, StreamRedactor};
 
 fn json(body: &str) -> String {
     Redactor::numbered(Rules::default()).redact_json(body).unwrap().text.into_string()
 }
 
 fn streamed(text: &str, cut: usize) -> String {
-    let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
+    let mut stream = Redactor::numbered(Rules::default()).into_stream(RedactionMode::Text);
     let mut bytes = stream.push(&text.as_bytes()[..cut]).bytes;
     bytes.extend(stream.push(&text.as_bytes()[cut..]).bytes);
     bytes.extend(stream.finish().bytes);
     String::from_utf8(bytes).unwrap()
 }
 
-/// Every character as JSON may also write it.
+/// Writes every character as a JSON escape.
 fn escaped(text: &str) -> String {
     text.bytes().flat_map(|byte| format!("\\u{byte:04x}").into_bytes()).map(char::from).collect()
 }
 
-/// A key inside a parameter that is itself a URL: only what is not allowed there is encoded.
+/// Percent-encodes a key for a parameter of a URL: only characters that are not allowed there are encoded.
 fn url_encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
             _ => format!("%{byte:02X}"),
         })
         .collect()
 }
 
 #[test]
-fn a_key_of_every_shape_is_found_in_every_host() {
+fn a_key_of_every_shape_is_found_in_every_context() {
     for row in rows() {
         for (at, shape) in row.shapes.iter().enumerate() {
-            let key = key(shape, at as u64 + 7);
-            let lead = row.lead();
+            let key = generate_key(shape, at as u64 + 7);
+            let lead = row.required_prefix();
             let hosts = [
                 format!("{lead}{key}"),
                 format!("before {lead}{key} after"),
@@ -65,13 +64,13 @@ fn a_key_of_every_shape_is_found_in_every_host() {
 }
 
 #[test]
-fn a_key_in_a_query_a_form_or_an_address_is_found_however_often_it_is_encoded() {
+fn a_percent_encoded_key_is_found_however_often_it_is_encoded() {
     let rows = rows();
     let alone = rows.iter().filter(|row| row.after.is_empty());
     let shapes = alone.flat_map(|row| row.shapes.iter().map(move |shape| (&row.kind, shape)));
     let mut changed = 0;
     for (at, (kind, shape)) in shapes.enumerate() {
-        let key = key(shape, at as u64 + 3);
+        let key = generate_key(shape, at as u64 + 3);
         let once = url_encoded(&key);
         changed += usize::from(once != key);
         let twice = url_encoded(&once);
@@ -92,12 +91,11 @@ fn a_key_in_a_query_a_form_or_an_address_is_found_however_often_it_is_encoded() 
     assert!(changed > 20, "only {changed} keys need encoding");
 }
 
-/// Base64 with padding.
+/// Encodes a text as base64 with padding.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |bytes: &[u8]| {
-        let bits =
-            bytes.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
+        let bits = bytes.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
         let digit = |at: usize| char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]);
         (0..4).map(|at| if at <= bytes.len() { digit(at) } else { '=' }).collect::<String>()
     };
@@ -109,9 +107,8 @@ fn a_key_of_every_shape_is_found_however_it_is_written() {
     let rows = rows();
     let alone = rows.iter().filter(|row| row.after.is_empty());
     for (at, shape) in alone.flat_map(|row| &row.shapes).enumerate() {
-        let key = key(shape, at as u64 + 5);
-        let parted =
-            |sign: &str| key.chars().flat_map(|c| [String::from(c), String::from(sign)]).collect::<String>();
+        let key = generate_key(shape, at as u64 + 5);
+        let parted = |sign: &str| key.chars().flat_map(|c| [String::from(c), String::from(sign)]).collect::<String>();
         let first = format!("\\u{:04x}{}", key.as_bytes()[0], &key[1..]);
         let written = [
             escaped(&key),
@@ -125,7 +122,7 @@ fn a_key_of_every_shape_is_found_however_it_is_written() {
             base64(&format!("{key}\n")),
         ];
         for written in written {
-            // Of a key that is no longer than one of its parts, nothing could be told.
+            // A key of fewer than 21 bytes has base64 that is shorter than the minimum.
             let is_base64 = !written.contains(['\\', '\0', '\u{200b}', '\u{fe0f}', '\u{1b}']);
             if is_base64 && key.len() < 21 {
                 continue;
@@ -147,14 +144,14 @@ fn a_key_of_every_shape_is_found_however_it_is_written() {
 #[test]
 fn a_key_of_every_rule_is_found_at_every_offset_and_split_at_every_byte() {
     for row in rows() {
-        let key = key(&row.shapes[0], 11);
-        let text = format!("one two {}{key} three", row.lead());
+        let key = generate_key(&row.shapes[0], 11);
+        let text = format!("one two {}{key} three", row.required_prefix());
         let whole = redact(&text);
         for cut in 0..=text.len() {
             assert_eq!(streamed(&text, cut), whole, "{} cut at {cut}", row.kind);
         }
         for offset in 0..40 {
-            let text = format!("{}{}{key}", " ".repeat(offset), row.lead());
+            let text = format!("{}{}{key}", " ".repeat(offset), row.required_prefix());
             assert!(!survives(&key, &redact(&text)), "{} at {offset}", row.kind);
         }
     }
@@ -174,7 +171,7 @@ fn commands_lose_the_secret_behind_their_flag_and_nothing_else() {
 
 #[test]
 fn settings_and_pipes_lose_their_password_and_nothing_else() {
-    for lines in handed() {
+    for lines in setting_and_pipe_rows() {
         let clean = redact(&lines.example);
         let (before, after) = lines.example.split_once("hunter2").unwrap();
         assert_eq!(clean, format!("{before}[REDACTED:password:1]{after}"));
@@ -183,10 +180,11 @@ fn settings_and_pipes_lose_their_password_and_nothing_else() {
     }
 }
 
-/// Text goes in up to `cut`, then the rest; the stream has a window so small that it gives text out between the two.
-fn through_a_window(text: &str, cut: usize) -> (String, usize) {
+/// Streams the text in two chunks, split at `cut`. The window is so small that the stream emits text between
+/// the two. Returns the output and the number of bytes that were emitted after the first chunk.
+fn stream_with_small_window(text: &str, cut: usize) -> (String, usize) {
     let redactor = Redactor::numbered(Rules::default());
-    let mut stream = Stream::with_window(redactor, Content::Text, SMALL_WINDOW);
+    let mut stream = StreamRedactor::with_window(redactor, RedactionMode::Text, SMALL_WINDOW_BYTES);
     let mut bytes = stream.push(&text.as_bytes()[..cut]).bytes;
     let first = bytes.len();
     bytes.extend(stream.push(&text.as_bytes()[cut..]).bytes);
@@ -194,25 +192,26 @@ fn through_a_window(text: &str, cut: usize) -> (String, usize) {
     (String::from_utf8(bytes).unwrap(), first)
 }
 
-/// Longer than any key that is drawn here.
-const SMALL_WINDOW: usize = 512;
+/// A window that is longer than any key that is generated here.
+const SMALL_WINDOW_BYTES: usize = 512;
 
 #[test]
 fn a_key_of_every_rule_is_found_wherever_the_stream_breaks_it() {
     for row in rows() {
-        let key = key(&row.shapes[0], 13);
-        // Without white space the stream has no better place to stop than the very byte.
+        let key = generate_key(&row.shapes[0], 13);
+        // Without white space the stream can cut only at the exact byte.
         for filler in ["some words of a log line\n", "no,blank,"] {
-            // More than the stream keeps of what it gave out, so that the first chunk's beginning is gone.
+            // Longer than the context that the stream keeps, so that the beginning of the first chunk is
+            // gone.
             let before = filler.repeat(2_500 / filler.len());
-            let after = filler.repeat(2 * SMALL_WINDOW / filler.len());
-            let text = format!("{before}{}{key},{after}", row.lead());
+            let after = filler.repeat(2 * SMALL_WINDOW_BYTES / filler.len());
+            let text = format!("{before}{}{key},{after}", row.required_prefix());
             let whole = redact(&text);
             assert!(!survives(&key, &whole), "{}", row.kind);
-            let secret = before.len()..=before.len() + row.lead().len() + key.len();
+            let secret = before.len()..=before.len() + row.required_prefix().len() + key.len();
             for at in secret {
-                for (edge, cut) in [("chunk", at), ("given out", at + SMALL_WINDOW)] {
-                    let (streamed, first) = through_a_window(&text, cut);
+                for (edge, cut) in [("chunk", at), ("given out", at + SMALL_WINDOW_BYTES)] {
+                    let (streamed, first) = stream_with_small_window(&text, cut);
                     assert!(first > 0, "nothing is given out before the second chunk");
                     assert_eq!(streamed, whole, "{}: {edge} at {at} of {text}", row.kind);
                 }
@@ -225,7 +224,7 @@ fn a_key_of_every_rule_is_found_wherever_the_stream_breaks_it() {
 fn a_look_alike_of_every_rule_is_left_alone() {
     for row in rows() {
         for seed in 0..5 {
-            let alike = key(&row.alike, seed);
+            let alike = generate_key(&row.alike, seed);
             let text = format!("before {alike} after");
             assert_eq!(redact(&text), text, "{}", row.kind);
         }
@@ -235,12 +234,13 @@ fn a_look_alike_of_every_rule_is_left_alone() {
 #[test]
 fn secrets_of_every_rule_are_found_once_in_a_text_of_many_windows() {
     let filler = "some words of an ordinary log line, nothing more\n".repeat(60);
-    let keys =
-        rows().into_iter().map(|row| format!("{}{} here\n{filler}", row.lead(), key(&row.shapes[0], 5)));
+    let keys = rows()
+        .into_iter()
+        .map(|row| format!("{}{} here\n{filler}", row.required_prefix(), generate_key(&row.shapes[0], 5)));
     let text: String = keys.collect();
-    let whole = redaction(&text, Content::Text);
+    let whole = redaction(&text, RedactionMode::Text);
     for chunk in [1_000, 65_536, 1 << 20] {
-        let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
+        let mut stream = Redactor::numbered(Rules::default()).into_stream(RedactionMode::Text);
         let (mut bytes, mut found) = (Vec::new(), Vec::new());
         for piece in text.as_bytes().chunks(chunk) {
             let piece = stream.push(piece);
@@ -255,14 +255,14 @@ fn secrets_of_every_rule_are_found_once_in_a_text_of_many_windows() {
     }
 }
 
-/// Pieces that text with secrets is made of.
+/// Generates the pieces of texts with secrets.
 fn piece() -> impl Strategy<Value = String> {
     let rows = rows();
     let shapes: Vec<(String, String)> =
-        rows.iter().flat_map(|row| row.shapes.iter().map(|shape| (row.lead(), shape.clone()))).collect();
+        rows.iter().flat_map(|row| row.shapes.iter().map(|shape| (row.required_prefix(), shape.clone()))).collect();
     prop_oneof![
         (proptest::sample::select(shapes), any::<u64>())
-            .prop_map(|((lead, shape), seed)| lead + &key(&shape, seed)),
+            .prop_map(|((lead, shape), seed)| lead + &generate_key(&shape, seed)),
         proptest::sample::select(vec![
             "password=",
             "\"api_key\": \"",
@@ -321,7 +321,7 @@ proptest! {
 
     #[test]
     fn findings_are_in_order_apart_and_inside_the_text(text in text()) {
-        let done = redaction(&text, Content::Text);
+        let done = redaction(&text, RedactionMode::Text);
         let mut end = 0;
         for found in &done.found {
             prop_assert!(end <= found.start && found.start < found.end && found.end <= text.len());

@@ -1,11 +1,11 @@
-//! Snippets as they stand in transcripts: a table that people can read and add to.
+//! Snippets as in transcripts, in a table that people can read and extend.
 
-use super::generate::key;
+use super::generate::generate_key;
 use super::{redact, survives};
 
 const TABLE: &str = include_str!("snippets.txt");
 
-/// The text of a row, with its escapes undone.
+/// Returns the text of a row with its escapes resolved.
 fn unescaped(text: &str) -> String {
     let mut plain = String::new();
     let mut characters = text.chars();
@@ -25,20 +25,21 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// The row with its `«alphabet:length»` drawn, so that no long key stands in the table.
-fn drawn(line: &str, seed: u64) -> String {
+/// Returns the row with each `«alphabet:length»` replaced by a generated key, so that the table contains no
+/// long key.
+fn fill_generated_keys(line: &str, seed: u64) -> String {
     let mut parts = line.split('«');
     let mut drawn = parts.next().unwrap().to_owned();
     for part in parts {
         let (run, rest) = part.split_once('»').unwrap();
-        drawn += &key(&format!("{{{run}}}"), seed);
+        drawn += &generate_key(&format!("{{{run}}}"), seed);
         drawn += rest;
     }
     drawn
 }
 
-/// What of a text can be seen.
-fn visible(text: &str) -> String {
+/// Returns the text without hidden characters.
+fn strip_hidden(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut plain = parts.next().unwrap().to_owned();
     plain.extend(parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest)));
@@ -49,11 +50,11 @@ fn visible(text: &str) -> String {
 fn secrets_in_snippets_go_and_their_look_alikes_stay() {
     let (mut lost, mut kept, mut wrong) = (0, 0, Vec::new());
     for (at, line) in TABLE.lines().enumerate() {
-        let line = &drawn(line, at as u64);
+        let line = &fill_generated_keys(line, at as u64);
         if let Some((secret, text)) = line.strip_prefix("+ ").and_then(|row| row.split_once(" | ")) {
             let clean = redact(&unescaped(text));
             lost += 1;
-            if survives(secret, &visible(&clean)) || redact(&clean) != clean {
+            if survives(secret, &strip_hidden(&clean)) || redact(&clean) != clean {
                 wrong.push(format!("{line}\n    {clean:?}"));
             }
         } else if let Some(text) = line.strip_prefix("- ") {

@@ -1,28 +1,29 @@
-//! A statement in clauses, each of which can be taken out without the others.
+//! Splits a statement into clauses that can be removed one by one.
 
 use std::ops::Range;
 
-use crate::evidence::is_abbreviation;
+use crate::evidence::ends_in_abbreviation;
 
-/// A clause of fewer characters is too little to stand alone.
-const SHORTEST: usize = 8;
+/// The minimum length of a clause in characters. A shorter one stays part of the next. Chosen by hand.
+const MIN_CLAUSE_CHARS: usize = 8;
 
-/// The clauses of a statement, which together are all of it: sentences, and what semicolons part. Nothing is parted inside code.
-pub(super) fn clauses(text: &str) -> Vec<Range<usize>> {
+/// Splits a statement into sentences, and further at semicolons, but never inside code. Together the clauses
+/// are the whole statement.
+pub(super) fn split_clauses(text: &str) -> Vec<Range<usize>> {
     let mut clauses = Vec::new();
     let (mut start, mut in_code) = (0, false);
-    for (at, sign) in text.char_indices() {
-        in_code ^= sign == '`';
-        let behind = &text[at + sign.len_utf8()..];
-        let ends = match sign {
+    for (at, c) in text.char_indices() {
+        in_code ^= c == '`';
+        let behind = &text[at + c.len_utf8()..];
+        let ends = match c {
             ';' | '!' | '?' => behind.starts_with(' '),
             '.' => behind.strip_prefix(' ').is_some_and(|next| !next.starts_with(char::is_lowercase)),
             '。' | '！' | '？' | '；' => true,
             _ => false,
         };
-        let sentence = text[start..at + sign.len_utf8()].trim();
-        if ends && !in_code && sentence.chars().count() > SHORTEST && !is_abbreviation(sentence) {
-            let end = at + sign.len_utf8() + usize::from(behind.starts_with(' '));
+        let sentence = text[start..at + c.len_utf8()].trim();
+        if ends && !in_code && sentence.chars().count() > MIN_CLAUSE_CHARS && !ends_in_abbreviation(sentence) {
+            let end = at + c.len_utf8() + usize::from(behind.starts_with(' '));
             clauses.push(start..end);
             start = end;
         }
@@ -33,8 +34,9 @@ pub(super) fn clauses(text: &str) -> Vec<Range<usize>> {
     clauses
 }
 
-/// What opens a statement: what was done to what, before it says how that ended.
-pub(super) fn opening(text: &str) -> &str {
+/// Returns the start of a statement, which says what was done to what before it gives the outcome; empty if
+/// nothing separates the two.
+pub(super) fn statement_opening(text: &str) -> &str {
     let parted = [" — ", " - ", ": ", ". "].iter().find_map(|between| text.split_once(between));
     parted.map_or("", |(opening, _)| opening)
 }

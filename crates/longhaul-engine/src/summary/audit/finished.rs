@@ -1,40 +1,37 @@
-//! Whether something that is told as open was finished.
+//! Finds parts of a summary about open work that is already finished.
 
-use super::words::{TABLE, has_any};
-use crate::checkpoint::{Section, Statement};
-use crate::evidence::{Bag, Evidence, TaskState};
+use super::phrases::{TABLE, contains_any};
+use crate::checkpoint::{Notes, NotesTopic};
+use crate::evidence::{Evidence, TaskState, WordBag};
 
-/// So much of what is told as open is said of something finished, where it is the same thing.
-const SAME: f32 = 0.54;
-/// A statement of fewer words is about anything.
-const LEAST: usize = 3;
+/// The share of an open statement's words from which a finished item is taken for the same work.
+const MIN_SAME_SHARE: f32 = 0.8;
+/// The minimum number of words of a statement. A shorter one matches too much.
+const MIN_WORDS: usize = 3;
 
-/// What was finished, by the summary's own words and by the agent's list.
-pub(super) struct Finished {
-    things: Vec<(Bag, String)>,
+/// The finished work, from the summary's own words and from the agent's task list.
+pub(super) struct FinishedWork {
+    items: Vec<(WordBag, String)>,
 }
 
-impl Finished {
-    pub(super) fn of(statements: &[Statement], evidence: &Evidence) -> Self {
-        let told = statements
-            .iter()
-            .filter(|statement| {
-                matches!(statement.section, Section::CompletedActions | Section::ResolvedQuestions)
-            })
-            .map(|statement| statement.text.as_str().to_owned());
-        let newest = evidence.newest_tasks().map_or(&[][..], |read| read.tasks());
-        let done = newest.iter().filter(|task| task.kind == TaskState::Done).map(|task| task.text.clone());
-        Self { things: told.chain(done).map(|text| (Bag::of(&text), text)).collect() }
+impl FinishedWork {
+    pub(super) fn collect(notes: &Notes, evidence: &Evidence) -> Self {
+        let is_finished = |topic: NotesTopic| matches!(topic, NotesTopic::Actions | NotesTopic::Questions);
+        let told = notes.parts().iter().filter(|part| is_finished(part.topic)).map(|part| notes.text_of(part).to_owned());
+        let newest = evidence.newest_task_list().map_or(&[][..], |read| read.tasks());
+        let done = newest.iter().filter(|task| task.state == TaskState::Done).map(|task| task.text.clone());
+        Self { items: told.chain(done).map(|text| (WordBag::new(&text), text)).collect() }
     }
 
-    /// What shows that a statement under an open section is finished.
-    pub(super) fn shows(&self, statement: &str) -> Option<&str> {
-        let bag = Bag::of(statement);
-        if bag.size() < LEAST || has_any(&statement.to_lowercase(), &TABLE.again) {
+    /// Returns the finished item that is the same work as an open statement; `None` if there is none, or if
+    /// the statement is about doing it again.
+    pub(super) fn find_match(&self, statement: &str) -> Option<&str> {
+        let bag = WordBag::new(statement);
+        if bag.word_count() < MIN_WORDS || contains_any(&statement.to_lowercase(), &TABLE.again) {
             return None;
         }
-        let best = self.things.iter().map(|(thing, text)| (bag.share_in(thing), text));
+        let best = self.items.iter().map(|(thing, text)| (bag.share_in(thing), text));
         let best = best.max_by(|one, other| one.0.total_cmp(&other.0));
-        best.filter(|(share, _)| *share >= SAME).map(|(_, text)| text.as_str())
+        best.filter(|(share, _)| *share >= MIN_SAME_SHARE).map(|(_, text)| text.as_str())
     }
 }

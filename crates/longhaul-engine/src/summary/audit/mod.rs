@@ -1,345 +1,375 @@
-//! Of a model's summary, what the transcript bears out.
+//! The audit of a model's summary: it removes what the transcript contradicts.
 //!
 //! ```text
-//! statements ──claims──▶ is it in the session? ──outcomes──▶ did it end so? ──finished──▶ is it still open? ──▶ what stays
+//! parts ──claims──▶ is it in the session? ──outcomes──▶ did it end so? ──finished──▶ is it still open? ──▶ kept parts
 //! ```
 //!
-//! What is wrong goes clause by clause, so that what is right stays word for word. What the summary lost is not put back here: a
-//! checkpoint is made from what stays and from the evidence together, and buys what was not said.
+//! The audit removes whole parts: a list item, or a sentence with those that depend on it. Everything else stays
+//! byte for byte, in its order and with its numbers. It does not restore facts that the summary left out; the
+//! checkpoint does that, behind the summary.
+//!
+//! The thresholds and word lists of this folder were chosen with the summaries in `bench/audit/summaries` and
+//! checked with those in `bench/audit/second`.
 
 mod claims;
 mod clauses;
 mod finished;
 mod language;
+mod origin_index;
 mod outcomes;
-mod rule;
-mod source;
-mod support;
-mod words;
+mod phrases;
+mod session_index;
+mod stated_rule;
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{Answer, End, read};
-use crate::checkpoint::{Section, Statement, Tells};
-use crate::clip::{on_one_line, start_within};
-use crate::evidence::{Bag, Evidence};
-use crate::redact::{Content, Redacted, Redactor};
-use crate::transcript::{BlockAt, Transcript};
-use claims::{Claim, Kind, claims};
-use finished::Finished;
-use rule::Rule;
-use source::Source;
-use support::{Origin, Support, is_order};
-use words::{TABLE, has_any, prose};
+use super::{Completeness, ModelSummary};
+use crate::checkpoint::{Notes, NotesPart, NotesPartKind, NotesTopic};
+use crate::evidence::{Evidence, WordBag};
+use crate::redact::{Redacted, RedactionMode, Redactor};
+use crate::transcript::{BlockPosition, Transcript};
+use crate::truncate::{first_bytes, to_one_line};
+use claims::{Claim, ClaimKind, find_claims};
+use finished::FinishedWork;
+use origin_index::{ClauseOrigin, OriginIndex, is_instruction};
+use phrases::{TABLE, contains_any, lowercase_prose};
+use session_index::SessionIndex;
+use stated_rule::StatedRule;
 
-/// What is left of a summary.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Audited {
-    /// What stays.
-    pub(crate) statements: Vec<Statement>,
-    /// What it told otherwise than it was.
-    pub(crate) wrong: BTreeSet<BlockAt>,
-    /// What was found.
-    pub(crate) findings: Vec<Finding>,
+/// A summary that passed the audit.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditedSummary {
+    /// The summary without the parts that the session contradicts. If there are none, it is the same byte for byte.
+    pub(crate) notes: Notes,
+    /// The removed words that are not false but no person's, each with its origin.
+    pub(crate) moved: Vec<Redacted>,
+    /// The tool calls whose outcome the summary reported wrongly.
+    pub(crate) misreported: BTreeSet<BlockPosition>,
+    /// The parts that were removed, with the reasons.
+    pub(crate) findings: Vec<AuditFinding>,
 }
 
-/// Something that an audit found.
+/// A correction that an audit made to a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What was done about it.
-    pub action: Mended,
-    /// Under which heading.
-    pub section: &'static str,
-    /// The words that it is about.
+pub struct AuditFinding {
+    /// The correction.
+    pub action: AuditAction,
+    /// The heading of the section in the summary, or of our section if the words were restored.
+    pub section: String,
+    /// The words that were removed or restored, on one line.
     pub text: String,
-    /// Why.
+    /// The reason, as it is shown to people.
     pub why: String,
 }
 
-/// What an audit does about something.
+/// The kind of correction that an audit makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mended {
-    /// Taken out.
-    TakenOut,
-    /// Put back, because the summary lost it.
-    PutBack,
+pub enum AuditAction {
+    /// The words were removed, because the session does not confirm them.
+    #[serde(rename = "taken_out")]
+    Removed,
+    /// The words were restored, because the summary left them out.
+    #[serde(rename = "put_back")]
+    Restored,
 }
 
-/// Why an answer is no summary of the session at all.
+/// The reason why a reply is rejected as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoSummary {
-    /// There are no words.
+pub(crate) enum SummaryRejection {
+    /// The reply has no text.
     Empty,
-    /// It has none of the headings: a refusal, or something else.
-    NoSections,
-    /// It is in a language that nobody in the session speaks.
-    Language(&'static str),
-    /// Nothing of it is borne out.
-    NothingTrue,
+    /// The reply is too short or no prose, so it is a refusal, an error or something else.
+    NoNotes,
+    /// The reply is in a language that nobody in the session uses. The field is its English name.
+    ForeignLanguage(&'static str),
+    /// The session confirms too little of it.
+    Unsupported,
 }
 
-impl std::fmt::Display for NoSummary {
+impl std::fmt::Display for SummaryRejection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
-            Self::NoSections => f.write_str("it is no handover: none of the headings is in it"),
-            Self::Language(name) => write!(f, "it is in {name}, which nobody in the session speaks"),
-            Self::NothingTrue => f.write_str("nothing in it is borne out by the session"),
+            Self::NoNotes => f.write_str("it is no summary"),
+            Self::ForeignLanguage(name) => write!(f, "it is in {name}, which nobody in the session uses"),
+            Self::Unsupported => f.write_str("the session confirms too little of it"),
         }
     }
 }
 
-/// The most that a summary is read of, and that a statement of it may be: what is longer is none.
-pub(crate) const LONGEST: usize = 80_000;
-const LONGEST_STATEMENT: usize = 4_000;
-/// What has so many faults is no summary of this session.
-const FAULTS: usize = 200;
+/// The maximum length of a summary in bytes. The rest of a longer one is ignored. Chosen by hand.
+pub(crate) const MAX_SUMMARY_BYTES: usize = 80_000;
+/// The shortest summary, in words. A refusal or an error message is shorter.
+const MIN_SUMMARY_WORDS: usize = 15;
+/// The number of corrections above which a summary is rejected. Chosen by hand.
+const MAX_FINDINGS: usize = 200;
 
-/// Audits an answer against the session that it is about.
+/// Audits a summary against the session that it is about.
+///
+/// # Errors
+/// Returns the reason if the reply is rejected as a whole.
 pub(crate) fn audit(
-    answer: &Answer,
+    answer: &ModelSummary,
     transcript: &Transcript<'_>,
     evidence: &Evidence,
     redactor: &mut Redactor,
-) -> Result<Audited, NoSummary> {
-    let text = start_within(answer.text.trim(), LONGEST);
+) -> Result<AuditedSummary, SummaryRejection> {
+    let text = first_bytes(answer.text.trim(), MAX_SUMMARY_BYTES);
     if text.is_empty() {
-        return Err(NoSummary::Empty);
+        return Err(SummaryRejection::Empty);
     }
-    // A model may say a secret again that it saw, or one of its own making.
-    let text = super::harmless(&redactor.redact(text, Content::Text).text);
-    let mut statements = read::statements(&text);
-    if answer.end == End::Cut {
-        statements.pop();
+    // A model may repeat a secret that it saw, or invent a text that looks like one.
+    let text = super::escape_markers(&redactor.redact(unfence(text), RedactionMode::Text).text);
+    let notes = Notes::parse(&text);
+    let is_content = |part: &NotesPart| !matches!(part.kind, NotesPartKind::Heading(_)) && !is_empty_item(notes.text_of(part));
+    let content: Vec<usize> = (0..notes.parts().len()).filter(|at| is_content(&notes.parts()[*at])).collect();
+    // The last part of a reply that was cut may say something else than the whole would have said.
+    let is_cut = answer.completeness == Completeness::Truncated;
+    let last = notes.parts().len().checked_sub(1).filter(|_| is_cut);
+    let words = content.iter().map(|at| notes.text_of(&notes.parts()[*at]).split_whitespace().count()).sum::<usize>();
+    if words < MIN_SUMMARY_WORDS || text.as_str().starts_with(['{', '[']) {
+        return Err(SummaryRejection::NoNotes);
     }
-    if statements.is_empty() {
-        return Err(NoSummary::NoSections);
+    if let Some(name) = language::find_foreign_language(text.as_str(), transcript) {
+        return Err(SummaryRejection::ForeignLanguage(name));
     }
-    if let Some(name) = language::strange(text.as_str(), transcript) {
-        return Err(NoSummary::Language(name));
+    let index = SessionIndex::build(transcript, evidence);
+    let grounded = content.iter().filter(|at| is_grounded(notes.text_of(&notes.parts()[**at]), &index)).count();
+    if grounded * 2 <= content.len() {
+        return Err(SummaryRejection::Unsupported);
     }
-    let source = Source::of(transcript, evidence);
-    let mut audited = Audited::default();
-    let rules: Vec<Rule> = evidence.rules().map(|(_, rule)| Rule::of(&rule)).collect();
-    let mut told = BTreeSet::new();
-    statements.retain(|statement| told.insert(statement.text.as_str().to_lowercase()));
-    let words = statements.iter().map(|statement| statement.text.as_str());
-    let session = Session { support: Support::new(transcript, evidence, words), source: &source, rules };
-    for statement in statements {
-        if audited.findings.len() > FAULTS {
-            return Err(NoSummary::NothingTrue);
+    let rules: Vec<StatedRule> = evidence.rules().map(|(_, rule)| StatedRule::new(&rule)).collect();
+    let texts = notes.parts().iter().map(|part| notes.text_of(part));
+    let session = AuditContext {
+        origins: OriginIndex::new(transcript, evidence, texts),
+        index: &index,
+        rules,
+        finished: FinishedWork::collect(&notes, evidence),
+    };
+    let mut audit = Audit::default();
+    for (at, part) in notes.parts().iter().enumerate() {
+        if Some(at) == last {
+            audit.removed.insert(at);
+        } else if content.contains(&at) {
+            audit.audit_part(at, &notes, part, &session);
         }
-        audited.judge(statement, &session);
-    }
-    audited.drop_finished(evidence);
-    let founded = audited.statements.iter().filter(|statement| is_founded(statement, &source)).count();
-    if founded * 2 <= audited.statements.len() {
-        return Err(NoSummary::NothingTrue);
-    }
-    for statement in &mut audited.statements {
-        if outcomes::tells_of_trouble(statement.text.as_str()) {
-            statement.tells = Tells::Trouble;
+        if audit.findings.len() > MAX_FINDINGS {
+            return Err(SummaryRejection::Unsupported);
         }
     }
-    Ok(audited)
+    let Audit { removed, moved, misreported, findings } = audit;
+    let kept = notes.keep(&|at| !removed.contains(&at));
+    if kept.text().as_str().is_empty() {
+        return Err(SummaryRejection::Unsupported);
+    }
+    Ok(AuditedSummary { notes: kept, moved, misreported, findings })
 }
 
-/// What a summary is held against.
-struct Session<'s> {
-    source: &'s Source,
-    support: Support,
+/// Returns a text without a code fence around the whole of it, which some models write.
+fn unfence(text: &str) -> &str {
+    let inside = text.strip_prefix("```").and_then(|rest| rest.split_once('\n')).map(|(_, inside)| inside);
+    inside.and_then(|inside| inside.trim_end().strip_suffix("```")).filter(|inside| !inside.contains("```")).unwrap_or(text)
+}
+
+/// Returns whether a list item only says that there is nothing.
+fn is_empty_item(text: &str) -> bool {
+    /// The items that models write into a section without content, in lower case.
+    const EMPTY: [&str; 8] = ["none", "n/a", "nothing", "not applicable", "empty", "no", "-", "(none)"];
+    let bare = text.trim_matches(|c: char| !c.is_alphanumeric() && c != '/').to_lowercase();
+    bare.is_empty() || EMPTY.contains(&bare.as_str())
+}
+
+/// The session, prepared for the checks.
+struct AuditContext<'s> {
+    index: &'s SessionIndex,
+    origins: OriginIndex,
     /// The rules that people gave.
-    rules: Vec<Rule>,
+    rules: Vec<StatedRule>,
+    finished: FinishedWork,
 }
 
-/// What becomes of a clause.
-enum Judged {
-    /// It stays.
-    Stays,
-    /// It goes, for this reason.
-    Goes(String),
-    /// It is no statement of people's: it is quoted as whose it is.
-    Quoted(Origin),
+/// The findings of an audit so far.
+#[derive(Default)]
+struct Audit {
+    /// The indices of the removed parts.
+    removed: BTreeSet<usize>,
+    moved: Vec<Redacted>,
+    misreported: BTreeSet<BlockPosition>,
+    findings: Vec<AuditFinding>,
 }
 
-impl Audited {
-    /// Keeps what is borne out of a statement.
-    fn judge(&mut self, statement: Statement, session: &Session<'_>) {
-        let whole = statement.text.as_str();
-        if whole.len() > LONGEST_STATEMENT {
-            return self.take_out(&statement, whole, "it is too long for a statement".to_owned());
-        }
-        if rests_on_people(statement.section)
-            && let Some(rule) = session.rules.iter().find(|rule| rule.is_turned_by(whole))
-        {
-            return self.take_out(&statement, whole, format!("the user said otherwise: {rule}"));
-        }
-        let clauses = clauses::clauses(whole);
-        let mut kept = Vec::with_capacity(clauses.len());
-        let mut quoted = Vec::new();
-        for clause in &clauses {
-            let words = &whole[clause.clone()];
-            match self.judge_clause(&statement, words, session) {
-                Judged::Stays => kept.push(clause.clone()),
-                Judged::Goes(why) => self.take_out(&statement, words, why),
-                Judged::Quoted(origin) => {
-                    self.take_out(&statement, words, unsaid(origin).to_owned());
-                    quoted.push(quote(&statement, clause, origin));
-                }
-            }
-        }
-        // What is left of a statement has to say something.
-        let says = kept.iter().map(|clause| whole[clause.clone()].split_whitespace().count()).sum::<usize>();
-        if kept.len() == clauses.len() {
-            self.statements.push(statement);
-        } else if says >= 3 && (kept.first() == clauses.first() || !quoted.is_empty()) {
-            let text = statement.text.parts(&kept, "", "").trimmed();
-            self.statements.push(Statement { text, ..statement });
-        }
-        self.statements.extend(quoted);
-    }
+/// The decision about one clause.
+enum ClauseDecision {
+    /// The clause stays.
+    Keep,
+    /// The clause is wrong for this reason.
+    Remove(String),
+    /// The clause is not a statement of people, so it is moved behind the summary as a quote with its origin.
+    Quote(ClauseOrigin),
+}
 
-    /// What becomes of a clause: what is wrong goes, and what people did not say is not said in their name.
-    fn judge_clause(&mut self, statement: &Statement, clause: &str, session: &Session<'_>) -> Judged {
-        let Session { source, support, .. } = session;
-        if let Some(why) = self.fault(statement, clause, source) {
-            return Judged::Goes(why);
-        }
-        let section = statement.section;
-        let claims = claims(clause);
-        let is_theirs = rests_on_people(section);
-        let permits = has_any(&prose(clause), &TABLE.permits);
-        let directs = permits || has_any(&prose(clause), &TABLE.directs);
-        let orders = claims.iter().find(|claim| is_order(claim) && !support.says(claim.text));
-        if let Some(order) = orders.filter(|order| is_theirs && !source.is_asked(order.text)) {
-            return Judged::Goes(format!("no person said so: {}", on_one_line(order.text, 80)));
-        }
-        // What was run before is the agent's own, whoever shows it.
-        let repeats = |order: &Claim<'_>| source.is_shown(order.text) && !source.is_asked(order.text);
-        let repeats_a_tool = is_open(section) && orders.is_some_and(repeats);
-        if !(is_theirs || repeats_a_tool || directs || is_open(section)) {
-            return Judged::Stays;
-        }
-        match support.origin(clause, &claims) {
-            None | Some(Origin::People) => Judged::Stays,
-            Some(origin) if is_theirs => Judged::Quoted(origin),
-            Some(_) if repeats_a_tool => Judged::Quoted(Origin::Tool),
-            // A permission is a person's to give, whoever repeats it.
-            Some(Origin::Tool) if permits || Bag::of(clause).share_in(&source.topics) < FEW => {
-                Judged::Quoted(Origin::Tool)
+impl Audit {
+    /// Removes a part of which a clause does not pass the checks. A part goes as a whole: half a sentence misleads.
+    fn audit_part(&mut self, at: usize, notes: &Notes, part: &NotesPart, session: &AuditContext<'_>) {
+        let range = item_text(notes.text_of(part), part);
+        let text = &notes.text().as_str()[range.clone()];
+        let found = self.judge(text, part.topic, session);
+        let (words, why) = match found {
+            None => return,
+            Some((clause, ClauseDecision::Quote(origin))) => {
+                let words = notes.text().join_ranges(std::slice::from_ref(&range), "", "").one_line(usize::MAX);
+                self.moved.push(quote(&words, origin));
+                (clause, reason_for_origin(origin).to_owned())
             }
-            Some(_) => Judged::Stays,
-        }
-    }
-
-    /// What is wrong with a clause.
-    fn fault(&mut self, statement: &Statement, clause: &str, source: &Source) -> Option<String> {
-        let claims = claims(clause);
-        if let Some(unknown) = claims.iter().find(|claim| !source.has(claim)) {
-            return Some(format!(
-                "{} is not in the session: {}",
-                kind(unknown.kind),
-                on_one_line(unknown.text, 80)
-            ));
-        }
-        if is_open(statement.section)
-            && let Some(claim) =
-                claims.iter().filter(|claim| is_order(claim)).find(|claim| !source.is_said(claim))
-        {
-            let words = on_one_line(claim.text, 80);
-            return Some(format!("only a tool's output says so, neither people nor the agent: {words}"));
-        }
-        let wrong = match statement.section {
-            Section::CompletedActions | Section::ActiveState | Section::Blocked => {
-                outcomes::contradicted(statement.text.as_str(), clause, source)
-            }
-            _ => Vec::new(),
+            Some((clause, ClauseDecision::Remove(why))) => (clause, why),
+            Some((_, ClauseDecision::Keep)) => return,
         };
-        if !wrong.is_empty() {
-            self.wrong.extend(wrong);
-            return Some("it did not end like this".to_owned());
-        }
-        if outcomes::is_miscounted(clause, source) {
-            return Some("no output counts so".to_owned());
-        }
-        outcomes::is_misreported(clause, source).then(|| "no result shows that output".to_owned())
+        self.removed.insert(at);
+        let (section, text) = (notes.heading_of(part), to_one_line(words, 300));
+        self.findings.push(AuditFinding { action: AuditAction::Removed, section, text, why });
     }
 
-    /// Takes out what is told as open and was finished.
-    fn drop_finished(&mut self, evidence: &Evidence) {
-        let finished = Finished::of(&self.statements, evidence);
-        for statement in std::mem::take(&mut self.statements) {
-            match finished.shows(statement.text.as_str()).filter(|_| is_open(statement.section)) {
-                Some(by) => {
-                    let why = format!("it is finished: {}", on_one_line(by, 120));
-                    self.take_out(&statement, statement.text.as_str(), why);
-                }
-                None => self.statements.push(statement),
+    /// Returns the first clause of a part that does not pass, with the decision about it.
+    fn judge<'t>(
+        &mut self,
+        text: &'t str,
+        topic: NotesTopic,
+        session: &AuditContext<'_>,
+    ) -> Option<(&'t str, ClauseDecision)> {
+        if topic.states_user_wishes()
+            && let Some(rule) = session.rules.iter().find(|rule| rule.is_contradicted_by(text))
+        {
+            return Some((text, ClauseDecision::Remove(format!("it contradicts the user's rule: {rule}"))));
+        }
+        if topic.is_open_work()
+            && let Some(by) = session.finished.find_match(text)
+        {
+            return Some((text, ClauseDecision::Remove(format!("it is finished: {}", to_one_line(by, 120)))));
+        }
+        let clauses: Vec<&str> = clauses::split_clauses(text).into_iter().map(|clause| &text[clause]).collect();
+        let decisions = clauses.into_iter().map(|clause| (clause, self.audit_clause(text, topic, clause, session)));
+        let faults = decisions.filter(|(_, decision)| !matches!(decision, ClauseDecision::Keep));
+        faults.min_by_key(|(_, decision)| matches!(decision, ClauseDecision::Quote(_)))
+    }
+
+    /// Decides about a clause: what the session contradicts is wrong, and an instruction that only a tool's output gives
+    /// is not the user's.
+    fn audit_clause(
+        &mut self,
+        text: &str,
+        topic: NotesTopic,
+        clause: &str,
+        session: &AuditContext<'_>,
+    ) -> ClauseDecision {
+        let AuditContext { index, origins, .. } = session;
+        let claims = find_claims(clause);
+        if let Some(why) = self.find_fault(text, topic, clause, &claims, index) {
+            return ClauseDecision::Remove(why);
+        }
+        if !(topic.states_user_wishes() || topic.is_open_work()) {
+            return ClauseDecision::Keep;
+        }
+        let is_from_tool = |claim: &Claim<'_>| {
+            is_instruction(claim)
+                && index.is_in_tool_output(claim.text)
+                && !index.is_in_conversation(claim)
+                && !origins.is_said_by_people(claim.text)
+        };
+        if claims.iter().any(is_from_tool) {
+            return ClauseDecision::Quote(ClauseOrigin::Tool);
+        }
+        // Only a person can give a permission, whoever repeats it.
+        let gives_permission = contains_any(&lowercase_prose(clause), &TABLE.permits);
+        match origins.find_origin(clause, &claims) {
+            Some(ClauseOrigin::Tool)
+                if gives_permission
+                    && WordBag::new(clause).share_in(&index.conversation_words) < MAX_TOOL_ONLY_SHARE =>
+            {
+                ClauseDecision::Quote(ClauseOrigin::Tool)
             }
+            _ => ClauseDecision::Keep,
         }
     }
 
-    fn take_out(&mut self, statement: &Statement, words: &str, why: String) {
-        let (section, text) = (statement.section.title(), on_one_line(words, 300));
-        self.findings.push(Finding { action: Mended::TakenOut, section, text, why });
+    /// Returns the reason why a clause is wrong; `None` if it is not. Records the tool calls that a wrong
+    /// outcome is about.
+    fn find_fault(
+        &mut self,
+        text: &str,
+        topic: NotesTopic,
+        clause: &str,
+        claims: &[Claim<'_>],
+        source: &SessionIndex,
+    ) -> Option<String> {
+        let reports_past = !topic.is_open_work() && !topic.states_user_wishes();
+        // A plan may name what does not exist yet; a report may not.
+        let is_invented = |claim: &&Claim<'_>| match claim.kind {
+            ClaimKind::Url => !source.contains_claim(claim) && !claim.text.contains("..."),
+            ClaimKind::Path => reports_past && is_subject(claim, text) && !source.contains_claim(claim),
+            _ => false,
+        };
+        if let Some(unknown) = claims.iter().find(is_invented) {
+            let kind = if unknown.kind == ClaimKind::Url { "an address" } else { "a path" };
+            return Some(format!("{kind} is not in the session: {}", to_one_line(unknown.text, 80)));
+        }
+        let wrong = if reports_past { outcomes::find_contradicted(text, clause, source) } else { Vec::new() };
+        if !wrong.is_empty() {
+            self.misreported.extend(wrong);
+            return Some("the outcome was different".to_owned());
+        }
+        if reports_past && outcomes::is_miscounted(clause, source) {
+            return Some("no output has this count".to_owned());
+        }
+        (reports_past && outcomes::is_misreported(clause, source)).then(|| "no result shows that output".to_owned())
     }
 }
 
-/// A statement of which less than this is in the words of people and the agent is a tool's, where a tool's output says it.
-const FEW: f32 = 0.5;
+/// Returns whether an item is about this path: it is the first or second word.
+fn is_subject(claim: &Claim<'_>, text: &str) -> bool {
+    text.split_whitespace().take(2).any(|word| word.contains(claim.text))
+}
 
-/// Why a clause is not said in people's name.
-fn unsaid(origin: Origin) -> &'static str {
+/// Returns the bytes of a part without its list marker and the white space around it.
+fn item_text(text: &str, part: &NotesPart) -> std::ops::Range<usize> {
+    let bare = text.trim_start();
+    let marker = match part.kind {
+        NotesPartKind::Item(_) => bare.find(' ').map_or(0, |at| at + 1),
+        _ => 0,
+    };
+    let start = part.range.start + text.len() - bare.len() + marker;
+    start..(part.range.start + text.trim_end().len()).max(start)
+}
+
+/// The share of a clause's words in the words of people and the agent below which the clause is attributed to
+/// the tool whose output contains it.
+const MAX_TOOL_ONLY_SHARE: f32 = 0.5;
+
+/// Returns the reason why a clause is not attributed to people.
+fn reason_for_origin(origin: ClauseOrigin) -> &'static str {
     match origin {
-        Origin::Tool => "only a tool's output says so, and no person; it is quoted as that",
+        ClauseOrigin::Tool => "only a tool's output says so, and no person; it is quoted as that",
         _ => "no person said so; it is quoted as that",
     }
 }
 
-/// A clause as what it is: not people's words.
-fn quote(statement: &Statement, clause: &std::ops::Range<usize>, origin: Origin) -> Statement {
+/// Quotes words with their origin, so that they are not taken for the words of people.
+fn quote(words: &Redacted, origin: ClauseOrigin) -> Redacted {
     let opening = match origin {
-        Origin::Tool => "A tool's output said: \u{201c}",
-        Origin::Agent => "The agent said, not the user: \u{201c}",
-        Origin::People | Origin::Nobody => "The summary says, not the user: \u{201c}",
+        ClauseOrigin::Tool => "A tool's output said: \u{201c}",
+        ClauseOrigin::Agent => "The agent said, not the user: \u{201c}",
+        ClauseOrigin::People | ClauseOrigin::Nobody => "The summary says, not the user: \u{201c}",
     };
-    let words = statement.text.parts(std::slice::from_ref(clause), "", "").trimmed();
-    let text = Redacted::own(opening).and(&words).and_own("\u{201d}");
-    Statement { section: Section::CriticalContext, text, tells: Tells::Other }
+    Redacted::literal(opening).append(words).append_literal("\u{201d}")
 }
 
-/// Whether there is anything in a statement by which it is known to be about the session: a name that it has, or the words of those
-/// who speak in it.
-fn is_founded(statement: &Statement, source: &Source) -> bool {
-    let text = statement.text.as_str();
-    !claims(text).is_empty() || Bag::of(text).share_in(&source.topics) >= FOUNDED
+/// Returns whether a text is recognizably about this session: it has a verifiable name, or enough words of people
+/// and the agent.
+fn is_grounded(text: &str, source: &SessionIndex) -> bool {
+    !find_claims(text).is_empty() || WordBag::new(text).share_in(&source.conversation_words) >= MIN_GROUNDED_SHARE
 }
 
-/// So much of a statement without a name is in the words of people and the agent.
-const FOUNDED: f32 = 0.6;
-
-/// Whether what stands under a heading is what people want.
-fn rests_on_people(section: Section) -> bool {
-    matches!(section, Section::ActiveTask | Section::Goal | Section::Constraints | Section::PendingUserAsks)
-}
-
-/// Whether what stands under a heading is still to be done.
-fn is_open(section: Section) -> bool {
-    matches!(
-        section,
-        Section::ActiveTask | Section::InProgress | Section::PendingUserAsks | Section::RemainingWork
-    )
-}
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Path => "a path",
-        Kind::Url => "an address",
-        Kind::Name => "a name",
-        Kind::Number => "a number",
-        Kind::Code => "code",
-    }
-}
+/// The minimum share of the words of a text without names that people or the agent used.
+const MIN_GROUNDED_SHARE: f32 = 0.6;

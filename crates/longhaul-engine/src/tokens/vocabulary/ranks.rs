@@ -1,24 +1,26 @@
-//! The ranks of a vocabulary as a table that is laid out when the program is built and read where it lies.
+//! The ranks of a vocabulary, as a table that `build.rs` lays out and the program reads in place.
 //!
-//! Unpacking a vocabulary takes longer than compacting most requests, and a table of its tokens' bytes is several times
-//! larger than what is asked of it: the rank of these bytes, if they are a token. So the table holds no bytes. A slot has
-//! the rank and those bits of the token's hash that its place does not tell; together they are all 64, and the hash of
-//! eight bytes or fewer is the bytes themselves in another order. `build.rs` fills it with the same code.
+//! Unpacking a vocabulary takes longer than compacting most requests. The only question is the rank of some
+//! bytes, if they are a token, and a table with the bytes of all tokens would be several times larger than
+//! the answer needs. So the table contains no bytes: a slot contains the rank and the upper bits of the
+//! token's hash, and the position of the slot gives the lower bits. Together these are all 64 bits. The hash
+//! of up to eight bytes can be reversed, so two such tokens never share one.
 
 use std::fmt;
 
-/// Bits of a slot that are the rank.
-pub(crate) const RANK: u32 = 18;
-/// As many slots as fill a little more than a third.
-pub(crate) const SLOTS: usize = 1 << (RANK + 1);
-/// What a slot says that is empty.
-pub(crate) const EMPTY: u64 = u64::MAX;
-/// What a pair of bytes says that is no token.
-pub(crate) const NONE: u32 = u32::MAX;
-/// Every pair of two bytes.
-pub(crate) const PAIRS: usize = 1 << 16;
+/// The number of bits of a slot that contain the rank.
+pub(crate) const RANK_BITS: u32 = 18;
+/// The number of slots, of which a little more than a third is used.
+pub(crate) const SLOT_COUNT: usize = 1 << (RANK_BITS + 1);
+/// The content of an empty slot.
+pub(crate) const EMPTY_SLOT: u64 = u64::MAX;
+/// The rank of two bytes that are not a token.
+pub(crate) const NO_RANK: u32 = u32::MAX;
+/// The number of possible pairs of bytes.
+pub(crate) const PAIR_COUNT: usize = 1 << 16;
 
-/// A vocabulary's ranks: first those of two bytes, by the bytes, then a table by hash for the longer ones.
+/// The ranks of a vocabulary: an array for tokens of two bytes, indexed by the bytes, and a hash table for
+/// longer tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Ranks<'t> {
     pairs: &'t [[u8; 4]],
@@ -32,49 +34,50 @@ impl fmt::Debug for Ranks<'_> {
 }
 
 impl<'t> Ranks<'t> {
-    /// Reads what `build.rs` wrote.
-    pub(crate) const fn read(bytes: &'t [u8]) -> Self {
-        let (pairs, slots) = bytes.split_at(PAIRS * size_of::<u32>());
+    /// Reads the table that `build.rs` wrote.
+    pub(crate) const fn from_bytes(bytes: &'t [u8]) -> Self {
+        let (pairs, slots) = bytes.split_at(PAIR_COUNT * size_of::<u32>());
         Self { pairs: pairs.as_chunks().0, slots: slots.as_chunks().0 }
     }
 
-    /// The rank of a token of two bytes.
+    /// Returns the rank of a token of two bytes.
     #[inline]
-    pub(crate) fn of_pair(self, first: u8, second: u8) -> Option<u32> {
+    pub(crate) fn rank_of_pair(self, first: u8, second: u8) -> Option<u32> {
         let rank = u32::from_le_bytes(self.pairs[usize::from(first) << 8 | usize::from(second)]);
-        (rank != NONE).then_some(rank)
+        (rank != NO_RANK).then_some(rank)
     }
 
-    /// The rank of a token of two bytes or more.
+    /// Returns the rank of a token of two or more bytes.
     #[inline]
-    pub(crate) fn of(self, token: &[u8]) -> Option<u32> {
+    pub(crate) fn rank_of(self, token: &[u8]) -> Option<u32> {
         if let &[first, second] = token {
-            return self.of_pair(first, second);
+            return self.rank_of_pair(first, second);
         }
-        self.of_hashed(hash(token))
+        self.rank_of_hash(hash_token(token))
     }
 
-    /// The rank of a token of three bytes or more that has this hash.
+    /// Returns the rank of the token of three or more bytes that has this hash.
     #[inline]
-    pub(crate) fn of_hashed(self, hash: u64) -> Option<u32> {
+    pub(crate) fn rank_of_hash(self, hash: u64) -> Option<u32> {
         let mut at = hash as usize;
         loop {
-            let slot = u64::from_le_bytes(self.slots[at % SLOTS]);
-            if slot == EMPTY {
+            let slot = u64::from_le_bytes(self.slots[at % SLOT_COUNT]);
+            if slot == EMPTY_SLOT {
                 return None;
             }
-            if slot >> RANK == hash >> RANK {
-                return Some(slot as u32 & ((1 << RANK) - 1));
+            if slot >> RANK_BITS == hash >> RANK_BITS {
+                return Some(slot as u32 & ((1 << RANK_BITS) - 1));
             }
             at += 1;
         }
     }
 }
 
-/// A hash that loses nothing of eight bytes: fewer are filled up with a byte that says how many and never occurs in text,
-/// and a multiplication by an odd number can be undone, as can the shift.
+/// Hashes a token. For up to eight bytes the hash can be reversed: shorter tokens are padded with a byte that
+/// gives their length and never occurs in text, and both the multiplication by an odd number and the shift
+/// can be undone.
 #[inline]
-pub(crate) fn hash(token: &[u8]) -> u64 {
+pub(crate) fn hash_token(token: &[u8]) -> u64 {
     let length = token.len();
     let filled = if length < 8 { (0xF8 + length as u64) << 56 } else { 0 };
     let word = match (token.first_chunk::<4>(), token.last_chunk::<4>()) {

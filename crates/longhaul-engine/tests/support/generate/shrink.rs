@@ -47,9 +47,9 @@ pub fn hold<T>(bodies: impl Iterator<Item = Generated>, property: impl Fn(&Gener
     let small = first.smallest(|body| run(body).is_err());
     let why = run(&small).err().unwrap_or_default();
     drop(take_hook());
-    let all = broken.iter().map(|(body, why)| {
-        format!("{} {}: {}", body.dialect, body.seed, why.chars().take(500).collect::<String>())
-    });
+    let all = broken
+        .iter()
+        .map(|(body, why)| format!("{} {}: {}", body.dialect, body.seed, why.chars().take(500).collect::<String>()));
     let all = all.collect::<Vec<_>>().join("\n");
     panic!("{} do not hold\n{all}\n\nthe first, made small:\n{}\n{why}", broken.len(), small.body);
 }

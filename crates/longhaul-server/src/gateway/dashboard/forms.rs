@@ -1,20 +1,20 @@
-//! The forms that more than one page has.
+//! The forms that several pages show.
 
 use maud::{Markup, html};
 
-use super::layout::address;
+use super::layout::session_url;
 
-/// The longest topic that a compaction takes.
-pub(super) const FOCUS: usize = 500;
+/// The longest topic for a compaction, in characters; a longer one is cut. Chosen by hand.
+pub(super) const MAX_FOCUS_CHARS: usize = 500;
 
-/// The form that asks for a compaction.
+/// Renders the form that compacts a session or previews that.
 pub(super) fn compress_form(session: &str, focus: Option<&str>) -> Markup {
     html! {
-        form.card id="compress" method="post" action=(address(session, "/compress")) {
+        form.card id="compress" method="post" action=(session_url(session, "/compress")) {
             h2 { "Compress now" }
             p {
-                label for="focus" { "What to keep before all else (may be empty)" }
-                input id="focus" name="focus" type="text" maxlength=(FOCUS) value=[focus] autocomplete="off";
+                label for="focus" { "Topic to keep (optional)" }
+                input id="focus" name="focus" type="text" maxlength=(MAX_FOCUS_CHARS) value=[focus] autocomplete="off";
             }
             p.buttons {
                 button.strong name="preview" value="true" { "Preview" }
@@ -24,13 +24,13 @@ pub(super) fn compress_form(session: &str, focus: Option<&str>) -> Markup {
     }
 }
 
-/// The form that searches what compactions removed.
+/// Renders the form that searches the whole session, including what compactions removed.
 pub(super) fn search_form(session: &str, query: &str, heading: &Markup) -> Markup {
     html! {
-        form.card method="get" action=(address(session, "/search")) role="search" {
+        form.card method="get" action=(session_url(session, "/search")) role="search" {
             (heading)
             p {
-                label for="q" { "Words, names or paths out of the whole session" }
+                label for="q" { "Words, names or paths from the whole session" }
                 input id="q" name="q" type="search" value=(query) required maxlength="500" autocomplete="off";
             }
             p.buttons { button type="submit" { "Search" } }

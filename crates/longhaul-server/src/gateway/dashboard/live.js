@@ -1,5 +1,6 @@
-// Asks for the page again when the gateway says that there is news, and puts what is new in place of what was there. What somebody
-// typed, opened, scrolled to or has in focus stays as it is. Without this script the page is the same, and has to be reloaded.
+// Loads the page again when the gateway reports a change, and replaces the regions that differ. Typed text,
+// open details, scroll positions and the focus stay. Without this script the page works the same, but must be
+// reloaded by hand.
 "use strict";
 (() => {
   let busy = false, again = false;
@@ -10,7 +11,8 @@
     focus: region.contains(document.activeElement) ? path(region, document.activeElement) : null,
   });
 
-  // The way from a region to an element in it, by places: after a change it leads to what stands there now.
+  // Returns the path from a region to an element in it, as child indices. After a change it leads to the
+  // element at the same position.
   const path = (region, element) => {
     const way = [];
     for (let at = element; at !== region; at = at.parentElement) way.unshift([...at.parentElement.children].indexOf(at));
@@ -43,12 +45,12 @@
         region.replaceChildren(...[...now.childNodes].map((node) => document.importNode(node, true)));
         restore(region, state);
       }
-    } catch { /* The next news brings another try. */ } finally {
+    } catch { /* The next change brings another try. */ } finally {
       busy = false;
       if (again && !document.hidden) refresh();
     }
   };
 
-  new EventSource("/events").addEventListener("news", refresh);
+  new EventSource("/events").addEventListener("change", refresh);
   document.addEventListener("visibilitychange", () => { if (again) refresh(); });
 })();

@@ -1,4 +1,4 @@
-//! Coming in and leaving by a form, choosing light or dark, and what is said where nothing can be shown.
+//! Signs people in and out by a form, stores their choice of light or dark, and renders the error page.
 
 use std::sync::Arc;
 
@@ -9,106 +9,106 @@ use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use maud::html;
 
-use super::fields::Fields;
-use super::frame::{self, Look, Problem, on_this_site, to};
+use super::browser_logins::{self, WrongKeyRate};
+use super::form_fields::FormFields;
 use super::layout::{Page, Refresh};
-use super::passes::{self, Wrong};
-use crate::gateway::{Access, Gateway};
-use crate::pages::{Theme, shown};
+use super::middleware::{self, DashboardError, PageContext, local_path, redirect_to};
+use crate::gateway::{ClientAccess, Gateway};
+use crate::pages::{Theme, sanitize_line};
 
-/// Where to come in, and go on to a page from there.
-pub(super) fn address(page: &str) -> String {
+/// Returns the path of the login form, which leads to `page` afterwards.
+pub(super) fn login_url(page: &str) -> String {
     let page: String = form_urlencoded::byte_serialize(page.as_bytes()).collect();
     format!("/login?to={page}")
 }
 
-/// `GET /login`.
-pub(super) async fn form(
+/// `GET /login`: shows the login form, or redirects if no key is required.
+pub(super) async fn show_form(
     State(gateway): State<Arc<Gateway>>,
-    Extension(look): Extension<Look>,
+    Extension(context): Extension<PageContext>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let fields = Fields::of(&query.unwrap_or_default());
-    let page = on_this_site(fields.get("to").unwrap_or("/"));
-    match gateway.door.access(&gateway.store, &gateway.settings.access, gateway.now()).await {
-        Access::Open => to(page),
-        Access::Keys | Access::Run(_) => asking(&look, page, None, StatusCode::OK),
+    let fields = FormFields::parse(&query.unwrap_or_default());
+    let page = local_path(fields.get("to").unwrap_or("/"));
+    match gateway.auth.effective_access(&gateway.store, &gateway.settings.access, gateway.now()).await {
+        ClientAccess::Open => redirect_to(page),
+        ClientAccess::Keys | ClientAccess::RunKey(_) => login_page(&context, page, None, StatusCode::OK),
     }
 }
 
-fn asking(look: &Look, page: &str, said: Option<&str>, status: StatusCode) -> Response {
+fn login_page(context: &PageContext, page: &str, message: Option<&str>, status: StatusCode) -> Response {
     let body = html! {
         h1 { "Longhaul" }
-        @if let Some(said) = said { p.notice.bad role="alert" { (said) } }
+        @if let Some(message) = message { p.notice.bad role="alert" { (message) } }
         form.card.login method="post" action="/login" {
             p {
-                label for="key" { "A key of this gateway" }
+                label for="key" { "Gateway key" }
                 input id="key" name="key" type="password" required autocomplete="current-password" spellcheck="false" autofocus;
             }
             input type="hidden" name="to" value=(page);
-            p { button.strong type="submit" { "Show the dashboard" } }
-            p.soft.small { "Whoever runs the gateway makes one with " code { "longhaul keys add NAME" } ". The gateway of " code { "longhaul run" } " is opened by the address that it printed." }
+            p { button.strong type="submit" { "Sign in" } }
+            p.soft.small { "The operator of the gateway creates one with " code { "longhaul keys add NAME" } ". The gateway of " code { "longhaul run" } " opens at the address that it printed." }
         }
     };
-    let look = Look { path: "/login".to_owned(), ..look.clone() };
-    let mut response = Page { title: "Come in", look: &look, refresh: Refresh::Never, body }.respond();
+    let context = PageContext { path: "/login".to_owned(), ..context.clone() };
+    let mut response = Page { title: "Sign in", context: &context, refresh: Refresh::Never, body }.respond();
     *response.status_mut() = status;
     response
 }
 
-/// `POST /login`.
-pub(super) async fn enter(
+/// `POST /login`: checks the key and sets the login cookie.
+pub(super) async fn sign_in(
     State(gateway): State<Arc<Gateway>>,
-    Extension(look): Extension<Look>,
+    Extension(context): Extension<PageContext>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, DashboardError> {
     let headers = request.headers().clone();
-    let fields = gateway.fields(request).await?;
-    let page = on_this_site(fields.get("to").unwrap_or("/"));
-    let (passes, now) = (&gateway.dashboard.passes, gateway.now());
-    let access = gateway.door.access(&gateway.store, &gateway.settings.access, now).await;
-    if access == Access::Open {
-        return Ok(to(page));
+    let fields = gateway.read_fields(request).await?;
+    let page = local_path(fields.get("to").unwrap_or("/"));
+    let (logins, now) = (&gateway.dashboard.logins, gateway.now());
+    let access = gateway.auth.effective_access(&gateway.store, &gateway.settings.access, now).await;
+    if access == ClientAccess::Open {
+        return Ok(redirect_to(page));
     }
     let secret = fields.get("key").unwrap_or_default();
-    match gateway.door.opens(&gateway.store, secret, &access, now).await {
+    match gateway.auth.authorize_key(&gateway.store, secret, &access, now).await {
         Ok(_) => {}
-        Err(closed) if closed.status == StatusCode::UNAUTHORIZED => {
-            if passes.was_wrong(now) == Wrong::Often {
-                let said = "There were many wrong keys in this minute, and there is no such key.";
-                let mut response = asking(&look, page, Some(said), StatusCode::TOO_MANY_REQUESTS);
+        Err(denied) if denied.status == StatusCode::UNAUTHORIZED => {
+            if logins.record_wrong_key(now) == WrongKeyRate::Excessive {
+                let message = "Unknown key. There were too many wrong keys; try again in a minute.";
+                let mut response = login_page(&context, page, Some(message), StatusCode::TOO_MANY_REQUESTS);
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
                 return Ok(response);
             }
-            return Ok(asking(&look, page, Some("There is no such key."), closed.status));
+            return Ok(login_page(&context, page, Some("Unknown key."), denied.status));
         }
-        Err(closed) => return Err(closed.into()),
+        Err(denied) => return Err(denied.into()),
     }
-    let pass = passes.give(secret, now).ok_or_else(Problem::ours)?;
-    Ok(with_cookie(to(page), passes::set_pass(&headers, &pass)))
+    let login_token = logins.create(secret, now).ok_or_else(DashboardError::internal)?;
+    Ok(with_cookie(redirect_to(page), browser_logins::login_cookie(&headers, &login_token)))
 }
 
-/// `POST /logout`.
-pub(super) async fn leave(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
-    gateway.dashboard.passes.end(&headers);
-    with_cookie(to("/"), passes::set_pass(&headers, ""))
+/// `POST /logout`: removes the login and its cookie.
+pub(super) async fn sign_out(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
+    gateway.dashboard.logins.remove(&headers);
+    with_cookie(redirect_to("/"), browser_logins::login_cookie(&headers, ""))
 }
 
-/// `POST /theme`.
-pub(super) async fn theme(
+/// `POST /theme`: stores the choice of light or dark in a cookie.
+pub(super) async fn choose_theme(
     State(gateway): State<Arc<Gateway>>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, DashboardError> {
     let headers = request.headers().clone();
-    let fields = gateway.fields(request).await?;
-    let theme = Theme::of(fields.get("theme").unwrap_or_default());
-    let page = on_this_site(fields.get("to").unwrap_or("/"));
-    Ok(with_cookie(to(page), frame::set_theme(&headers, theme)))
+    let fields = gateway.read_fields(request).await?;
+    let theme = Theme::from_name(fields.get("theme").unwrap_or_default());
+    let page = local_path(fields.get("to").unwrap_or("/"));
+    Ok(with_cookie(redirect_to(page), middleware::theme_cookie(&headers, theme)))
 }
 
-/// Who follows a form's address by hand is led to the first page.
-pub(super) async fn home() -> Response {
-    to("/")
+/// `GET` of a form's address: redirects a person who typed it to the overview.
+pub(super) async fn redirect_home() -> Response {
+    redirect_to("/")
 }
 
 fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
@@ -118,19 +118,19 @@ fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response 
     response
 }
 
-/// A page that says why another is not shown.
-pub(super) fn sorry(look: &Look, problem: &Problem) -> Response {
+/// Renders the page that explains why another one is not shown.
+pub(super) fn error_page(context: &PageContext, problem: &DashboardError) -> Response {
     let title = match problem.status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::FORBIDDEN => "Not allowed",
-        _ => "That did not work",
+        _ => "Error",
     };
     let body = html! {
         h1 { (title) }
-        p.notice.bad role="alert" { bdi { (shown(&problem.said)) } }
+        p.notice.bad role="alert" { bdi { (sanitize_line(&problem.message)) } }
         p { a href="/" { "To the overview" } }
     };
-    let mut response = Page { title, look, refresh: Refresh::Never, body }.respond().into_response();
+    let mut response = Page { title, context, refresh: Refresh::Never, body }.respond().into_response();
     *response.status_mut() = problem.status;
     response
 }

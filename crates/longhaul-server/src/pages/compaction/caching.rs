@@ -1,80 +1,85 @@
-//! What a provider's cache keeps of a body: the breakpoints, and from where on it has to be read anew.
+//! The cache breakpoints of a request, and the point from which on the provider has nothing cached.
 
 use longhaul_engine::Tokens;
-use longhaul_engine::cache::{self, By, Landmarks, Mark, Marking, Route, Weights};
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::{
+    self, Breakpoint, BreakpointOptions, BreakpointOwner, CachingMode, PieceTokens, StablePieces,
+};
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::CacheTtl;
-use longhaul_engine::wire::{Lifetime, Part};
+use longhaul_engine::wire::{CacheLifetime, PromptPart};
 
-use super::side::Side;
+use super::side::ParsedSide;
 
-/// The cache on both sides.
+/// The provider's cache before and after a compaction.
 #[derive(Debug, Clone, Default)]
-pub struct Caching {
-    /// How a prefix gets into the cache, in words.
+pub struct CacheView {
+    /// The way in which a prefix gets into the cache, as a sentence.
     pub status: String,
-    /// The breakpoints before,
-    pub before: Vec<Breakpoint>,
-    /// and after.
-    pub after: Vec<Breakpoint>,
-    /// The message after, from which on the provider reads anew; none, where all is as it was.
-    pub cold_from: Option<usize>,
+    /// The breakpoints before the compaction.
+    pub before: Vec<BreakpointRow>,
+    /// The breakpoints after the compaction.
+    pub after: Vec<BreakpointRow>,
+    /// The first message after the compaction that is not cached; none if nothing changed.
+    pub first_uncached_message: Option<usize>,
 }
 
-/// A place at which a prefix ends that a provider keeps.
+/// One cache breakpoint: the end of a prefix that the provider stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breakpoint {
-    /// Where it stands, in words.
-    pub place: String,
-    /// The message that it stands in.
+pub struct BreakpointRow {
+    /// The place of the breakpoint, in words.
+    pub location: String,
+    /// The index of its message; none if it is not in a message.
     pub message: Option<usize>,
-    /// The tokens up to it.
+    /// The tokens of the prefix up to the breakpoint.
     pub tokens: Tokens,
-    /// Whether the client set it; else the gateway would.
-    pub by_client: bool,
-    /// How long the prefix lives.
+    /// Whether the client set it; otherwise the gateway would set it.
+    pub is_set_by_client: bool,
+    /// The lifetime of the prefix, in words.
     pub lifetime: &'static str,
 }
 
-/// The breakpoints of a body: the client's, and those that would be set on this way.
-pub(super) fn breakpoints(
-    side: &Side<'_>,
-    route: &Route,
+/// Lists the breakpoints of a request: those of the client, and those that the gateway would set in this
+/// caching mode.
+pub(super) fn list_breakpoints(
+    side: &ParsedSide<'_>,
+    mode: &CachingMode,
     model: &Model,
-    known: &mut Known,
-) -> Vec<Breakpoint> {
-    let reading = &side.reading;
-    let sizes = Weights::new(&side.transcript, reading, model).prefixes(known);
-    let marks: Vec<Mark> = match *route {
-        Route::Marks { carrier, strategy, ttl, minimum } => {
-            let lifetime = if ttl == CacheTtl::OneHour { Lifetime::OneHour } else { Lifetime::FiveMinutes };
-            let first = sizes.iter().position(|size| *size >= minimum);
-            let marking = Marking { strategy, lifetime, carrier, first };
-            cache::marks(&Landmarks::of(&side.transcript, reading), reading, &marking)
+    cache: &mut BlockCache,
+) -> Vec<BreakpointRow> {
+    let prompt_order = &side.prompt_order;
+    let prefix_tokens = PieceTokens::new(&side.transcript, prompt_order, model).prefix_sums(cache);
+    let breakpoints: Vec<Breakpoint> = match *mode {
+        CachingMode::Breakpoints { carrier, strategy, ttl, minimum } => {
+            let lifetime = if ttl == CacheTtl::OneHour { CacheLifetime::OneHour } else { CacheLifetime::FiveMinutes };
+            let first_cacheable = prefix_tokens.iter().position(|size| *size >= minimum);
+            let options = BreakpointOptions { strategy, lifetime, carrier, first_cacheable };
+            cache::place_breakpoints(&StablePieces::find(&side.transcript, prompt_order), prompt_order, &options)
         }
-        Route::Key | Route::Automatic | Route::Off(_) => reading.marks.iter().map(Mark::from).collect(),
+        CachingMode::CacheKey | CachingMode::Automatic | CachingMode::Off(_) => {
+            prompt_order.breakpoints.iter().map(Breakpoint::from).collect()
+        }
     };
-    let breakpoint = |mark: &Mark| {
-        let piece = mark.piece.and_then(|at| reading.pieces.get(at));
-        let message = piece.filter(|piece| piece.part == Part::Messages).and_then(|piece| piece.message);
-        let place = match (piece.map(|piece| piece.part), message) {
-            (Some(Part::Tools), _) => "the tool definitions".to_owned(),
-            (Some(Part::System), _) => "the system prompt".to_owned(),
+    let row = |breakpoint: &Breakpoint| {
+        let piece = breakpoint.piece.and_then(|at| prompt_order.pieces.get(at));
+        let message = piece.filter(|piece| piece.part == PromptPart::Messages).and_then(|piece| piece.message);
+        let location = match (piece.map(|piece| piece.part), message) {
+            (Some(PromptPart::Tools), _) => "the tool definitions".to_owned(),
+            (Some(PromptPart::System), _) => "the system prompt".to_owned(),
             (_, Some(message)) => format!("message {message}"),
             _ => "the end of the messages".to_owned(),
         };
-        let all = sizes.last().copied().unwrap_or_default();
-        Breakpoint {
-            place,
+        let total = prefix_tokens.last().copied().unwrap_or_default();
+        BreakpointRow {
+            location,
             message: message.map(|message| message as usize),
-            tokens: mark.piece.and_then(|at| sizes.get(at)).copied().unwrap_or(all),
-            by_client: mark.by == By::Client,
-            lifetime: match mark.lifetime {
-                Lifetime::FiveMinutes => "5 min",
-                Lifetime::OneHour => "1 h",
+            tokens: breakpoint.piece.and_then(|at| prefix_tokens.get(at)).copied().unwrap_or(total),
+            is_set_by_client: breakpoint.owner == BreakpointOwner::Client,
+            lifetime: match breakpoint.lifetime {
+                CacheLifetime::FiveMinutes => "5 min",
+                CacheLifetime::OneHour => "1 h",
             },
         }
     };
-    marks.iter().map(breakpoint).collect()
+    breakpoints.iter().map(row).collect()
 }

@@ -1,29 +1,31 @@
-//! One compaction, message by message: what stood there, what stands there now, and why.
+//! Shows one compaction message by message: the text before, the text after, and the reason for the change.
 //!
 //! ```text
-//! before, after ──side──▶ messages ──align──▶ which became which ──model──▶ Compaction ──show──▶ Markup
-//! the report ──account──▶ reasons, handles ──────────────────────▲
-//! the checkpoint ──checkpoint──▶ which line speaks for what ──────┘
+//! before, after ──side──▶ messages ──align──▶ pairs of messages ──model──▶ CompactionView ──render──▶ Markup
+//! the report ──parsed_report──▶ reasons, recall IDs ──────────────▲
+//! the checkpoint ──checkpoint──▶ the line that covers each block ──┘
 //! ```
 //!
-//! What became of a message is read from the two bodies, and the report adds the reasons: so a report that was made on the way
-//! from an even older body, or is none of these bodies', makes no page that says something false of a text.
+//! Invariant: the changes come from comparing the two requests; the report only adds reasons. So a report
+//! that belongs to other requests cannot make the page say something false about a text.
 
-mod account;
 mod align;
+mod block_text;
 mod caching;
 mod checkpoint;
 mod model;
-mod show;
+mod parsed_report;
+mod render;
 mod side;
-mod texts;
 
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, Both, Changed, CheckpointSaid, Cost, Evidence, TokensSaid, Units};
-pub use caching::{Breakpoint, Caching};
-pub use checkpoint::{Checkpoint, Item, ItemKind};
-pub use model::{Added, Compaction, Message, Piece, Preamble, Sides, Who};
-pub use show::{Reader, list, top, view};
-pub use texts::Secrets;
+pub use block_text::SecretHandling;
+pub use caching::{BreakpointRow, CacheView};
+pub use checkpoint::{CheckpointItem, CheckpointView, ItemKind};
+pub use model::{AddedContent, CompactionInput, CompactionView, ComparedBlock, ComparedMessage, MessageRole, Preamble};
+pub use parsed_report::{
+    BeforeAfter, ChangedBlock, CheckpointStats, CompactionCost, FactCounts, ParsedReport, TokenTotals, TurnCounts,
+};
+pub use render::{RenderOptions, compaction_view, message_list, overview};

@@ -1,67 +1,68 @@
-//! One side of a compaction: a body, message by message, with what tells a message from the others.
+//! One side of a compaction: a parsed request, and the facts by which its messages are compared with the
+//! other side.
 
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use longhaul_engine::plan::What;
-use longhaul_engine::transcript::{BlockKind, Part};
-use longhaul_engine::wire::{self, Reading, Role};
-use longhaul_engine::{Dialect, Transcript};
+use longhaul_engine::plan::ContentKind;
+use longhaul_engine::transcript::{BlockKind, TurnBlock};
+use longhaul_engine::wire::{self, PromptOrder, Role};
+use longhaul_engine::{ApiFormat, Transcript};
 use serde_json::Value;
 
-/// A body, understood.
-pub(super) struct Side<'b> {
+/// A parsed request.
+pub(super) struct ParsedSide<'b> {
     pub(super) transcript: Transcript<'b>,
-    pub(super) reading: Reading,
+    pub(super) prompt_order: PromptOrder,
 }
 
-/// A body with its messages.
-pub(super) struct Messages<'t, 'b> {
+/// The messages of a request, prepared for comparison.
+pub(super) struct SideMessages<'t, 'b> {
     pub(super) transcript: &'t Transcript<'b>,
-    /// The blocks of each message, in their order.
-    pub(super) parts: Vec<Vec<Part<'t, 'b>>>,
-    /// What each says, white space and cache marks apart.
-    says: Vec<u64>,
+    /// The blocks of each message, in order.
+    pub(super) turn_blocks: Vec<Vec<TurnBlock<'t, 'b>>>,
+    /// The hash of each message's content, without white space and cache breakpoints.
+    content_hashes: Vec<u64>,
 }
 
-impl<'b> Side<'b> {
-    pub(super) fn read(dialect: Option<Dialect>, body: &'b str) -> Option<Self> {
-        let (transcript, _) = wire::parse(dialect, body).ok()?;
-        let reading = wire::reading(&transcript);
-        Some(Self { transcript, reading })
+impl<'b> ParsedSide<'b> {
+    pub(super) fn parse(api_format: Option<ApiFormat>, body: &'b str) -> Option<Self> {
+        let (transcript, _) = wire::parse(api_format, body).ok()?;
+        let prompt_order = wire::prompt_order(&transcript);
+        Some(Self { transcript, prompt_order })
     }
 
-    pub(super) fn messages(&self) -> Messages<'_, 'b> {
+    pub(super) fn messages(&self) -> SideMessages<'_, 'b> {
         let transcript = &self.transcript;
         let count = transcript.message_count();
         let mut hashers = vec![DefaultHasher::new(); count];
-        for piece in &self.reading.pieces {
+        for piece in &self.prompt_order.pieces {
             if let Some(hasher) = piece.message.and_then(|message| hashers.get_mut(message as usize)) {
-                piece.says.hash(hasher);
+                piece.content_hash.hash(hasher);
             }
         }
-        let says = hashers.into_iter().map(|hasher| hasher.finish()).collect();
-        Messages { transcript, parts: transcript.parts_by_message(0..count), says }
+        let content_hashes = hashers.into_iter().map(|hasher| hasher.finish()).collect();
+        SideMessages { transcript, turn_blocks: transcript.blocks_by_message(0..count), content_hashes }
     }
 }
 
-impl<'t, 'b> Messages<'t, 'b> {
+impl<'t, 'b> SideMessages<'t, 'b> {
     pub(super) fn count(&self) -> usize {
-        self.parts.len()
+        self.turn_blocks.len()
     }
 
-    pub(super) fn says(&self, message: usize) -> u64 {
-        self.says[message]
+    pub(super) fn content_hash(&self, message: usize) -> u64 {
+        self.content_hashes[message]
     }
 
     pub(super) fn role(&self, message: usize) -> Option<Role> {
         self.transcript.role(message)
     }
 
-    /// What the provider knows a message's calls and results by, where it has any.
-    pub(super) fn ids(&self, message: usize) -> Option<u64> {
-        let value: Value = serde_json::from_str(self.transcript.message(message)?).ok()?;
+    /// Hashes the IDs of a message's tool calls and results; none if it has no IDs.
+    pub(super) fn call_ids_hash(&self, message: usize) -> Option<u64> {
+        let value: Value = serde_json::from_str(self.transcript.message_json(message)?).ok()?;
         let mut hasher = DefaultHasher::new();
         let lists = ["tool_calls", "content"].into_iter().filter_map(|key| value[key].as_array()).flatten();
         let mut found = false;
@@ -76,39 +77,44 @@ impl<'t, 'b> Messages<'t, 'b> {
         found.then(|| hasher.finish())
     }
 
-    /// What each block of a message is and says.
-    pub(super) fn blocks(&self, message: usize) -> Vec<Piece<'b>> {
-        let units = &self.transcript.units;
-        let piece = |part: &Part<'t, 'b>| {
-            let tool = part.kind.exchange().map(|exchange| exchange.tool.to_string());
+    /// Returns the blocks of a message for comparison.
+    pub(super) fn comparable_blocks(&self, message: usize) -> Vec<ComparableBlock<'b>> {
+        let turns = &self.transcript.turns;
+        let piece = |part: &TurnBlock<'t, 'b>| {
+            let tool = part.role.tool_call().map(|tool_call| tool_call.tool.to_string());
             let block = part.block;
             let text = if block.text.is_some() { block.text() } else { Cow::Borrowed(block.raw()) };
-            Piece { what: What::of(&units[part.at.unit], *part), tool, kind: block.kind, text }
+            ComparableBlock {
+                content_kind: ContentKind::classify(&turns[part.position.unit], *part),
+                tool,
+                block_kind: block.kind,
+                text,
+            }
         };
-        self.parts[message].iter().map(piece).collect()
+        self.turn_blocks[message].iter().map(piece).collect()
     }
 }
 
-/// A block as it is compared.
-pub(super) struct Piece<'b> {
-    pub(super) what: What,
+/// A block with the facts by which it is compared.
+pub(super) struct ComparableBlock<'b> {
+    pub(super) content_kind: ContentKind,
     pub(super) tool: Option<String>,
-    kind: BlockKind,
+    block_kind: BlockKind,
     text: Cow<'b, str>,
 }
 
-impl Piece<'_> {
-    /// Whether both are the same block.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.what == other.what && self.is_text() == other.is_text() && self.text == other.text
+impl ComparableBlock<'_> {
+    /// Returns whether two blocks are the same.
+    pub(super) fn is_identical(&self, other: &Self) -> bool {
+        self.content_kind == other.content_kind && self.is_text() == other.is_text() && self.text == other.text
     }
 
-    /// Whether one can stand in the place of the other.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        self.what == other.what && self.tool == other.tool
+    /// Returns whether one block can be the shorter form of the other: they have the same kind and tool.
+    pub(super) fn is_same_kind(&self, other: &Self) -> bool {
+        self.content_kind == other.content_kind && self.tool == other.tool
     }
 
     fn is_text(&self) -> bool {
-        self.kind == BlockKind::Text
+        self.block_kind == BlockKind::Text
     }
 }

@@ -1,28 +1,29 @@
-//! What must hold of the view whatever was compacted, in each dialect.
+//! Properties of the view that must be true for every compaction, in each API format.
 
-use longhaul_engine::cache::Route;
-use longhaul_engine::known::Known;
+use longhaul_engine::block_cache::BlockCache;
+use longhaul_engine::cache::CachingMode;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Engine, Engines, Handles, Keep, Outcome, Plan, What, Wish};
+use longhaul_engine::plan::{
+    CompactOptions, CompactedRequest, ContentKind, Engine, EngineRegistry, Originals, Plan, PlanInput, RecallIds,
+};
 use longhaul_engine::policy::{Config, EngineName, Policy};
 use longhaul_engine::redact::{Redactor, Rules};
-use longhaul_engine::{Dialect, models, wire};
+use longhaul_engine::{ApiFormat, models, wire};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::pages::Fate;
 
-const DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
+const API_FORMATS: [ApiFormat; 3] = [ApiFormat::Chat, ApiFormat::Messages, ApiFormat::Responses];
 
-/// What a hostile transcript would like to do to the page.
-const HOSTILE: &str = "</div><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}{{7*7}}<style>*{display:none}</style>";
+/// A text that tries to inject markup into the page.
+const HOSTILE: &str =
+    "</div><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}{{7*7}}<style>*{display:none}</style>";
 
-/// A session of so many steps, each with a command and what it printed.
-fn session(dialect: Dialect, steps: usize) -> String {
-    let output = |step: usize| {
-        format!("{}{HOSTILE}", format!("line of step {step} in src/file{step}.rs\n").repeat(60))
-    };
-    // Every other step changes a file, which a handover says a line about.
+/// Returns a session of `steps` turns, each with a tool call and its output.
+fn session(api_format: ApiFormat, steps: usize) -> String {
+    let output = |step: usize| format!("{}{HOSTILE}", format!("line of step {step} in src/file{step}.rs\n").repeat(60));
+    // Every other turn changes a file, and the checkpoint has a line for each change.
     let tool = |step: usize| if step.is_multiple_of(2) { "bash" } else { "Edit" };
     let command = |step: usize| match tool(step) {
         "bash" => json!({"command": format!("cargo test --package part{step} {HOSTILE}")}),
@@ -31,33 +32,31 @@ fn session(dialect: Dialect, steps: usize) -> String {
         }
     };
     let ask = format!("Build the parser of the configuration. {HOSTILE}");
-    match dialect {
-        Dialect::Chat => {
-            let mut messages = vec![
-                json!({"role": "system", "content": "Be brief."}),
-                json!({"role": "user", "content": ask}),
-            ];
+    match api_format {
+        ApiFormat::Chat => {
+            let mut messages =
+                vec![json!({"role": "system", "content": "Be brief."}), json!({"role": "user", "content": ask})];
             for step in 0..steps {
                 let call = json!({"id": format!("c{step}"), "type": "function", "function": {"name": tool(step), "arguments": command(step).to_string()}});
                 messages.push(json!({"role": "assistant", "content": format!("Now step {step} of the work."), "tool_calls": [call]}));
-                messages.push(
-                    json!({"role": "tool", "tool_call_id": format!("c{step}"), "content": output(step)}),
-                );
+                messages.push(json!({"role": "tool", "tool_call_id": format!("c{step}"), "content": output(step)}));
             }
             json!({"model": "gpt-5", "messages": messages}).to_string()
         }
-        Dialect::Messages => {
+        ApiFormat::Messages => {
             let mut messages = vec![json!({"role": "user", "content": ask})];
             for step in 0..steps {
-                let call = json!({"type": "tool_use", "id": format!("c{step}"), "name": tool(step), "input": command(step)});
+                let call =
+                    json!({"type": "tool_use", "id": format!("c{step}"), "name": tool(step), "input": command(step)});
                 let said = json!({"type": "text", "text": format!("Now step {step} of the work.")});
                 messages.push(json!({"role": "assistant", "content": [said, call]}));
                 let result = json!({"type": "tool_result", "tool_use_id": format!("c{step}"), "content": output(step)});
                 messages.push(json!({"role": "user", "content": [result]}));
             }
-            json!({"model": "claude-sonnet-4-5", "max_tokens": 100, "system": "Be brief.", "messages": messages}).to_string()
+            json!({"model": "claude-sonnet-4-5", "max_tokens": 100, "system": "Be brief.", "messages": messages})
+                .to_string()
         }
-        Dialect::Responses => {
+        ApiFormat::Responses => {
             let mut input = vec![json!({"role": "user", "content": ask})];
             for step in 0..steps {
                 let id = format!("c{step}");
@@ -70,186 +69,203 @@ fn session(dialect: Dialect, steps: usize) -> String {
     }
 }
 
-/// What the engine makes of a body, and the view of it.
-fn compacted(body: &str, dialect: Dialect, engine: &EngineName, wish: &Wish) -> (Outcome, Compaction) {
+/// Compacts a request, and returns the result with its view.
+fn compact(
+    body: &str,
+    api_format: ApiFormat,
+    engine: &EngineName,
+    options: &CompactOptions,
+) -> (CompactedRequest, CompactionView) {
     let mut config = Config::default();
     config.context.engine = engine.clone();
-    let (transcript, _) = wire::parse(dialect, body).unwrap();
+    let (transcript, _) = wire::parse(api_format, body).unwrap();
     let model = models::find("claude-sonnet-4-5");
     let (policy, _) = Policy::new(&config, &model).unwrap();
-    let known = &mut Known::default();
-    let engine = Engines::default().of(engine);
-    let planned = engine.plan(&policy, wish, &Ledger::default(), known, &transcript).unwrap();
+    let cache = &mut BlockCache::default();
+    let engine = EngineRegistry::default().find_or_compressor(engine);
+    let planned = engine
+        .plan(&Ledger::default(), PlanInput { policy: &policy, options, cache, transcript: &transcript })
+        .unwrap();
     let Plan::Ready(outcome) = planned else { panic!("nothing was compacted") };
-    let sides = Sides {
+    let sides = CompactionInput {
         before: body,
         after: &outcome.body,
-        dialect: Some(dialect),
-        account: Account::of(&outcome.report).unwrap(),
+        api_format: Some(api_format),
+        report: ParsedReport::from_report(&outcome.report).unwrap(),
         model: &policy.model,
-        route: Route::Automatic,
-        status: String::new(),
+        caching_mode: CachingMode::Automatic,
+        caching_status: String::new(),
     };
-    let mut secrets = Secrets::Out(Box::new(Redactor::numbered(Rules::default())));
-    let compaction = Compaction::of(sides, &mut secrets, known).unwrap();
+    let mut secrets = SecretHandling::Redact(Box::new(Redactor::numbered(Rules::default())));
+    let compaction = CompactionView::new(sides, &mut secrets, cache).unwrap();
     (outcome, compaction)
 }
 
-fn small(tokens: u64) -> Wish {
-    Wish { force: true, to_tokens: Some(longhaul_engine::Tokens(tokens)), ..Wish::default() }
+fn options_for_size(tokens: u64) -> CompactOptions {
+    CompactOptions { force: true, to_tokens: Some(longhaul_engine::Tokens(tokens)), ..CompactOptions::default() }
 }
 
 #[test]
-fn what_an_earlier_compaction_folded_is_folded_still() {
-    let body = session(Dialect::Chat, 60);
-    let (outcome, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
-    assert!(seen.blocks(Fate::Folded) > 0);
-    // A later one only digests something, and its report knows of no checkpoint.
-    let account = Account { checkpoint: None, ..Account::of(&outcome.report).unwrap() };
+fn blocks_summarized_by_an_earlier_compaction_stay_summarized() {
+    let body = session(ApiFormat::Chat, 60);
+    let (outcome, seen) = compact(&body, ApiFormat::Chat, &EngineName::COMPRESSOR, &options_for_size(9_000));
+    assert!(seen.count_blocks(Fate::Summarized) > 0);
+    // A later compaction only shortens something, so its report has no checkpoint.
+    let account = ParsedReport { checkpoint: None, ..ParsedReport::from_report(&outcome.report).unwrap() };
     let model = models::find("claude-sonnet-4-5");
-    let sides = Sides {
+    let sides = CompactionInput {
         before: &body,
         after: &outcome.body,
-        dialect: Some(Dialect::Chat),
-        account,
+        api_format: Some(ApiFormat::Chat),
+        report: account,
         model: &model,
-        route: Route::Automatic,
-        status: String::new(),
+        caching_mode: CachingMode::Automatic,
+        caching_status: String::new(),
     };
-    let mut secrets = Secrets::Out(Box::new(Redactor::numbered(Rules::default())));
-    let later = Compaction::of(sides, &mut secrets, &mut Known::default()).unwrap();
-    assert_eq!(later.blocks(Fate::Folded), seen.blocks(Fate::Folded));
+    let mut secrets = SecretHandling::Redact(Box::new(Redactor::numbered(Rules::default())));
+    let later = CompactionView::new(sides, &mut secrets, &mut BlockCache::default()).unwrap();
+    assert_eq!(later.count_blocks(Fate::Summarized), seen.count_blocks(Fate::Summarized));
     assert!(later.checkpoint.unwrap().tokens > 0);
-    assert_eq!(later.parts[0].system, later.parts[1].system, "nobody touched the system prompt");
+    assert_eq!(later.token_breakdowns[0].system, later.token_breakdowns[1].system, "nobody touched the system prompt");
 }
 
 #[test]
-fn what_the_bodies_show_is_what_the_report_says() {
-    for dialect in DIALECTS {
-        for engine in Engines::default().all().map(Engine::name) {
-            let body = session(dialect, 60);
-            let (outcome, seen) = compacted(&body, dialect, &engine, &small(9_000));
-            let digested = seen.account.blocks.iter().filter(|block| block.fate == "digested").count();
-            assert_eq!(seen.blocks(Fate::Digested), digested, "{dialect} {engine:?}");
-            let gone = seen.account.blocks.len() - digested;
-            assert_eq!(seen.blocks(Fate::Folded) + seen.blocks(Fate::Removed), gone, "{dialect} {engine:?}");
-            let pieces = seen.messages.iter().flat_map(|message| &message.pieces);
+fn the_view_agrees_with_the_report() {
+    for api_format in API_FORMATS {
+        for engine in EngineRegistry::default().all().map(Engine::name) {
+            let body = session(api_format, 60);
+            let (outcome, seen) = compact(&body, api_format, &engine, &options_for_size(9_000));
+            let digested = seen.report.blocks.iter().filter(|block| block.fate == "digested").count();
+            assert_eq!(seen.count_blocks(Fate::Shortened), digested, "{api_format} {engine:?}");
+            let gone = seen.report.blocks.len() - digested;
+            assert_eq!(
+                seen.count_blocks(Fate::Summarized) + seen.count_blocks(Fate::Removed),
+                gone,
+                "{api_format} {engine:?}"
+            );
+            let pieces = seen.messages.iter().flat_map(|message| &message.blocks);
             for piece in pieces.filter(|piece| piece.fate != Fate::Kept) {
-                assert!(piece.why.is_some(), "{dialect} {engine:?}: {piece:?}");
+                assert!(piece.reason.is_some(), "{api_format} {engine:?}: {piece:?}");
                 assert_eq!(
-                    piece.fate == Fate::Folded,
-                    piece.carried_by.is_some(),
-                    "{dialect} {engine:?}: {piece:?}"
+                    piece.fate == Fate::Summarized,
+                    piece.checkpoint_item.is_some(),
+                    "{api_format} {engine:?}: {piece:?}"
                 );
             }
             let after = seen.messages.iter().filter_map(|message| message.after);
-            assert!(after.is_sorted(), "{dialect} {engine:?}");
-            assert_eq!(seen.parts[1].total(), outcome.report.tokens.after, "{dialect} {engine:?}");
+            assert!(after.is_sorted(), "{api_format} {engine:?}");
+            assert_eq!(seen.token_breakdowns[1].total(), outcome.report.tokens.after, "{api_format} {engine:?}");
         }
     }
 }
 
 #[test]
-fn nothing_of_a_transcript_becomes_markup() {
-    for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, &EngineName::COMPRESSOR, &small(9_000));
-        let page = view(&seen, Reader::default()).into_string();
+fn text_of_a_transcript_never_becomes_markup() {
+    for api_format in API_FORMATS {
+        let (_, seen) =
+            compact(&session(api_format, 60), api_format, &EngineName::COMPRESSOR, &options_for_size(9_000));
+        let page = compaction_view(&seen, RenderOptions::default()).into_string();
         for markup in ["<script", "<img", "<style", " style=", "\u{202e}"] {
-            assert!(!page.contains(markup), "{dialect}: {markup}");
+            assert!(!page.contains(markup), "{api_format}: {markup}");
         }
-        assert!(page.contains("&lt;script&gt;alert(1)"), "{dialect}: the text is shown");
+        assert!(page.contains("&lt;script&gt;alert(1)"), "{api_format}: the text is shown");
     }
 }
 
 #[test]
-fn a_folded_step_leads_to_the_line_that_speaks_for_it() {
-    for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, &EngineName::COMPRESSOR, &small(9_000));
-        let made = seen.checkpoint.as_ref().unwrap_or_else(|| panic!("{dialect}: no checkpoint"));
-        let pieces = || seen.messages.iter().flat_map(|message| &message.pieces);
+fn a_summarized_turn_links_to_its_checkpoint_line() {
+    for api_format in API_FORMATS {
+        let (_, seen) =
+            compact(&session(api_format, 60), api_format, &EngineName::COMPRESSOR, &options_for_size(9_000));
+        let made = seen.checkpoint.as_ref().unwrap_or_else(|| panic!("{api_format}: no checkpoint"));
+        let pieces = || seen.messages.iter().flat_map(|message| &message.blocks);
         let mut lines = 0;
-        let calls = pieces().filter(|piece| piece.fate == Fate::Folded && piece.what == What::Call);
+        let calls = pieces().filter(|piece| piece.fate == Fate::Summarized && piece.kind == ContentKind::Call);
         for piece in calls.filter(|piece| piece.tool.as_deref() == Some("Edit")) {
-            let item = &made.items[piece.carried_by.unwrap()];
+            let item = &made.items[piece.checkpoint_item.unwrap()];
             if let Some((_, path)) = item.text.split_once("EDIT ") {
                 let path = path.split(' ').next().unwrap();
-                assert!(piece.before.contains(path), "{dialect}: {} for {}", item.text, piece.before);
+                assert!(piece.before.contains(path), "{api_format}: {} for {}", item.text, piece.before);
                 lines += 1;
             }
         }
-        assert!(lines > 4, "{dialect}: {lines}, {made:?}");
-        let page = view(&seen, Reader::default()).into_string();
+        assert!(lines > 4, "{api_format}: {lines}, {made:?}");
+        let page = compaction_view(&seen, RenderOptions::default()).into_string();
         for target in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            assert!(page.contains(&format!("id=\"{target}\"")), "{dialect}: nothing has the id {target}");
+            assert!(page.contains(&format!("id=\"{target}\"")), "{api_format}: nothing has the id {target}");
         }
     }
 }
 
 #[test]
-fn a_handle_leads_to_its_line_and_to_its_original() {
-    let body = session(Dialect::Messages, 60);
+fn a_recall_id_links_to_its_line_and_its_original() {
+    let body = session(ApiFormat::Messages, 60);
     let key = longhaul_engine::redact::SessionKey::new([7; 32]);
-    let keep = Keep::Originals(Handles::new(key));
-    let (_, seen) =
-        compacted(&body, Dialect::Messages, &EngineName::COMPRESSOR, &Wish { keep, ..small(9_000) });
+    let keep = Originals::Stored(RecallIds::new(key));
+    let (_, seen) = compact(
+        &body,
+        ApiFormat::Messages,
+        &EngineName::COMPRESSOR,
+        &CompactOptions { originals: keep, ..options_for_size(9_000) },
+    );
     let made = seen.checkpoint.as_ref().unwrap();
     let mut named = 0;
-    for piece in
-        seen.messages.iter().flat_map(|message| &message.pieces).filter(|piece| piece.fate == Fate::Folded)
+    for piece in seen.messages.iter().flat_map(|message| &message.blocks).filter(|piece| piece.fate == Fate::Summarized)
     {
-        let handle = piece.handle.as_deref().unwrap();
-        if let Some(at) = made.items.iter().position(|item| item.text.contains(&format!("recall {handle}"))) {
-            assert_eq!(piece.carried_by, Some(at));
+        let recall_id = piece.recall_id.as_deref().unwrap();
+        if let Some(at) = made.items.iter().position(|item| item.text.contains(&format!("recall {recall_id}"))) {
+            assert_eq!(piece.checkpoint_item, Some(at));
             named += 1;
         }
     }
     assert!(named > 0);
-    let address = |handle: &str| format!("/recall/{handle}");
-    let page = view(&seen, Reader { recall: Some(&address) }).into_string();
+    let address = |recall_id: &str| format!("/recall/{recall_id}");
+    let page = compaction_view(&seen, RenderOptions { recall_url: Some(&address) }).into_string();
     assert!(page.contains("href=\"/recall/"), "originals are linked");
 }
 
 #[test]
 fn secrets_are_not_shown() {
     let secret = ["sk-ant-api03-", &"Ab3dEf6hIj9kLm2n".repeat(5), "AA"].concat();
-    let body =
-        session(Dialect::Chat, 60).replace("line of step 50 ", &format!("ANTHROPIC_API_KEY={secret} "));
-    let (_, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
-    assert!(body.contains(&secret) && !view(&seen, Reader::default()).into_string().contains(&secret));
+    let body = session(ApiFormat::Chat, 60).replace("line of step 50 ", &format!("ANTHROPIC_API_KEY={secret} "));
+    let (_, seen) = compact(&body, ApiFormat::Chat, &EngineName::COMPRESSOR, &options_for_size(9_000));
+    assert!(
+        body.contains(&secret) && !compaction_view(&seen, RenderOptions::default()).into_string().contains(&secret)
+    );
 }
 
 #[test]
-fn a_report_of_another_body_says_nothing_false() {
-    let body = session(Dialect::Chat, 60);
-    let (outcome, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
+fn a_report_of_another_request_adds_nothing_false() {
+    let body = session(ApiFormat::Chat, 60);
+    let (outcome, seen) = compact(&body, ApiFormat::Chat, &EngineName::COMPRESSOR, &options_for_size(9_000));
     let mut report: Value = serde_json::to_value(&outcome.report).unwrap();
     report["blocks"] = json!([]);
-    let sides = Sides {
+    let sides = CompactionInput {
         before: &body,
         after: &outcome.body,
-        dialect: None,
-        account: Account::read(&report).unwrap(),
+        api_format: None,
+        report: ParsedReport::from_json(&report).unwrap(),
         model: &models::find("gpt-5"),
-        route: Route::Automatic,
-        status: String::new(),
+        caching_mode: CachingMode::Automatic,
+        caching_status: String::new(),
     };
-    let blank = Compaction::of(sides, &mut Secrets::AsTheyStand, &mut Known::default()).unwrap();
+    let blank = CompactionView::new(sides, &mut SecretHandling::Keep, &mut BlockCache::default()).unwrap();
     for fate in Fate::ALL {
         assert_eq!(
-            (blank.blocks(fate), blank.count(fate)),
-            (seen.blocks(fate), seen.count(fate)),
+            (blank.count_blocks(fate), blank.count_messages(fate)),
+            (seen.count_blocks(fate), seen.count_messages(fate)),
             "{}",
             fate.name()
         );
     }
-    let unreadable = Sides {
+    let unreadable = CompactionInput {
         before: "{",
         after: "{",
-        dialect: None,
-        account: blank.account,
+        api_format: None,
+        report: blank.report,
         model: &models::find("gpt-5"),
-        route: Route::Automatic,
-        status: String::new(),
+        caching_mode: CachingMode::Automatic,
+        caching_status: String::new(),
     };
-    assert!(Compaction::of(unreadable, &mut Secrets::AsTheyStand, &mut Known::default()).is_none());
+    assert!(CompactionView::new(unreadable, &mut SecretHandling::Keep, &mut BlockCache::default()).is_none());
 }

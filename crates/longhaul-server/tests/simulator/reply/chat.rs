@@ -10,8 +10,7 @@ pub(super) fn whole(reply: &Reply<'_>) -> Value {
     let content = if say.text.is_empty() { Value::Null } else { json!(say.text) };
     let mut message = json!({ "role": "assistant", "content": content, "refusal": null, "annotations": [] });
     if !say.calls.is_empty() {
-        message["tool_calls"] =
-            say.calls.iter().enumerate().map(|(c, call)| called(reply, c, call)).collect();
+        message["tool_calls"] = say.calls.iter().enumerate().map(|(c, call)| called(reply, c, call)).collect();
     }
     json!({
         "id": reply.id("chatcmpl-"), "object": "chat.completion", "created": reply.created, "model": reply.model,
@@ -32,9 +31,7 @@ pub(super) fn events(reply: &Reply<'_>) -> Vec<Bytes> {
         }
         chunk
     };
-    let delta = |delta: Value| {
-        chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }]))
-    };
+    let delta = |delta: Value| chunk(json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }]));
     let mut chunks = vec![delta(json!({ "role": "assistant", "content": "", "refusal": null }))];
     chunks.extend(deltas(&reply.say.text).into_iter().map(|part| delta(json!({ "content": part }))));
     for (c, call) in reply.say.calls.iter().enumerate() {

@@ -5,7 +5,7 @@ mod messages;
 mod responses;
 
 use axum::body::Bytes;
-use longhaul_engine::Dialect;
+use longhaul_engine::ApiFormat;
 use serde_json::{Value, json};
 
 use super::seen::Traffic;
@@ -62,15 +62,15 @@ pub(super) struct Reply<'r> {
 
 impl Reply<'_> {
     /// The answer as pieces: one for a document, one for each event of a stream.
-    pub(super) fn pieces(&self, dialect: Dialect) -> Vec<Bytes> {
+    pub(super) fn pieces(&self, api_format: ApiFormat) -> Vec<Bytes> {
         let streams = self.request["stream"] == true;
-        match dialect {
-            Dialect::Messages if streams => named(&messages::events(self)),
-            Dialect::Messages => vec![messages::whole(self).to_string().into()],
-            Dialect::Chat if streams => chat::events(self),
-            Dialect::Chat => vec![chat::whole(self).to_string().into()],
-            Dialect::Responses if streams => named(&responses::events(self)),
-            Dialect::Responses => vec![responses::whole(self).to_string().into()],
+        match api_format {
+            ApiFormat::Messages if streams => named(&messages::events(self)),
+            ApiFormat::Messages => vec![messages::whole(self).to_string().into()],
+            ApiFormat::Chat if streams => chat::events(self),
+            ApiFormat::Chat => vec![chat::whole(self).to_string().into()],
+            ApiFormat::Responses if streams => named(&responses::events(self)),
+            ApiFormat::Responses => vec![responses::whole(self).to_string().into()],
         }
     }
 

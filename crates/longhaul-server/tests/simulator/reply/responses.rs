@@ -30,8 +30,7 @@ pub(super) fn output(reply: &Reply<'_>) -> Vec<Value> {
     if !say.thinking.is_empty() {
         let summary = json!([{ "type": "summary_text", "text": say.thinking }]);
         let mut item = json!({ "id": reply.id("rs_"), "type": "reasoning", "summary": summary });
-        if super::super::prompt::list(&reply.request["include"])
-            .any(|(_, part)| part == "reasoning.encrypted_content")
+        if super::super::prompt::list(&reply.request["include"]).any(|(_, part)| part == "reasoning.encrypted_content")
         {
             item["encrypted_content"] = json!(reply.encrypted);
         }
@@ -82,8 +81,7 @@ pub(super) fn events(reply: &Reply<'_>) -> Vec<Value> {
 /// How an item of each kind grows: the names of its events, and the indices that they carry.
 fn inside(item: &Value, index: usize, events: &mut Vec<Value>) {
     let mut push = |name: &str, more: Value| {
-        let mut event =
-            json!({ "type": format!("response.{name}"), "item_id": item["id"], "output_index": index });
+        let mut event = json!({ "type": format!("response.{name}"), "item_id": item["id"], "output_index": index });
         for (key, value) in more.as_object().into_iter().flatten() {
             event[key] = value.clone();
         }
@@ -99,9 +97,7 @@ fn inside(item: &Value, index: usize, events: &mut Vec<Value>) {
         }
         kind => {
             let (list, part, text, place) = match kind {
-                "reasoning" => {
-                    ("summary", "reasoning_summary_part", "reasoning_summary_text", "summary_index")
-                }
+                "reasoning" => ("summary", "reasoning_summary_part", "reasoning_summary_text", "summary_index"),
                 _ => ("content", "content_part", "output_text", "content_index"),
             };
             let whole = &item[list][0];

@@ -9,7 +9,8 @@ use super::super::refusal::Refusal;
 
 pub(super) fn judge(request: &Value) -> Result<(), Refusal> {
     if list(&request["messages"]).next().is_none() {
-        let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
+        let message =
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
         return Err(Refusal::invalid(message).code("empty_array").param("messages"));
     }
     // The calls of the latest reply, and those of them that were answered.

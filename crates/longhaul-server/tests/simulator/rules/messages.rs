@@ -27,9 +27,7 @@ pub(super) fn judge(request: &Value) -> Result<(), Refusal> {
         match message["role"].as_str().unwrap_or_default() {
             "user" | "assistant" | "system" => {}
             role => {
-                return refuse(format!(
-                    "messages.{m}.role: Input should be 'user' or 'assistant', not '{role}'"
-                ));
+                return refuse(format!("messages.{m}.role: Input should be 'user' or 'assistant', not '{role}'"));
             }
         }
     }
@@ -71,16 +69,9 @@ struct Placed<'v> {
 
 impl Turn<'_> {
     /// The blocks of these kinds, each with the id in that field.
-    fn ids<'t>(
-        &'t self,
-        kinds: &'t [&str],
-        field: &'t str,
-    ) -> impl Iterator<Item = (&'t Placed<'t>, &'t str)> {
+    fn ids<'t>(&'t self, kinds: &'t [&str], field: &'t str) -> impl Iterator<Item = (&'t Placed<'t>, &'t str)> {
         let of_kind = |block: &&Placed<'_>| kinds.iter().any(|kind| block.value["type"] == *kind);
-        self.blocks
-            .iter()
-            .filter(of_kind)
-            .map(move |block| (block, block.value[field].as_str().unwrap_or_default()))
+        self.blocks.iter().filter(of_kind).map(move |block| (block, block.value[field].as_str().unwrap_or_default()))
     }
 }
 
@@ -98,13 +89,10 @@ fn turns(messages: &Value) -> Vec<Turn<'_>> {
 }
 
 fn unique(turns: &[Turn<'_>]) -> Result<(), Refusal> {
-    let mut known = HashSet::new();
+    let mut cache = HashSet::new();
     for (block, id) in turns.iter().flat_map(|turn| turn.ids(&["tool_use"], "id")) {
-        if !known.insert(id) {
-            return refuse(format!(
-                "messages.{}.content.{}: `tool_use` ids must be unique",
-                block.message, block.at
-            ));
+        if !cache.insert(id) {
+            return refuse(format!("messages.{}.content.{}: `tool_use` ids must be unique", block.message, block.at));
         }
     }
     Ok(())
@@ -116,11 +104,8 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Result<(), Refusal> {
         return Ok(());
     }
     let next = next.filter(|next| next.role == "user");
-    let results: HashSet<&str> = next
-        .into_iter()
-        .flat_map(|next| next.ids(&["tool_result"], "tool_use_id"))
-        .map(|(_, id)| id)
-        .collect();
+    let results: HashSet<&str> =
+        next.into_iter().flat_map(|next| next.ids(&["tool_result"], "tool_use_id")).map(|(_, id)| id).collect();
     let open: Vec<_> = turn.ids(&["tool_use"], "id").filter(|(_, id)| !results.contains(id)).collect();
     let Some((first, _)) = open.first() else { return Ok(()) };
     let ids: Vec<&str> = open.iter().map(|(_, id)| *id).collect();
@@ -139,9 +124,8 @@ fn answers(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Result<(), Refusal> {
         return Ok(());
     }
     let before = before.filter(|before| before.role == "assistant");
-    let calls: HashSet<&str> =
-        before.into_iter().flat_map(|turn| turn.ids(&CALLS, "id")).map(|(_, id)| id).collect();
-    let mut known = HashSet::new();
+    let calls: HashSet<&str> = before.into_iter().flat_map(|turn| turn.ids(&CALLS, "id")).map(|(_, id)| id).collect();
+    let mut cache = HashSet::new();
     for (block, id) in turn.ids(&["tool_result"], "tool_use_id") {
         if !calls.contains(id) {
             return refuse(format!(
@@ -150,7 +134,7 @@ fn answers(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Result<(), Refusal> {
                 block.message, block.at
             ));
         }
-        if !known.insert(id) {
+        if !cache.insert(id) {
             return refuse(format!(
                 "messages.{}.content.{}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {id}",
                 block.message, block.at

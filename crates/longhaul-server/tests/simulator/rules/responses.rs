@@ -44,9 +44,7 @@ pub(super) fn judge(request: &Value) -> Result<(), Refusal> {
         }
     }
     match open.first() {
-        Some(call) => {
-            Err(Refusal::invalid(format!("No tool output found for function call {call}.")).param("input"))
-        }
+        Some(call) => Err(Refusal::invalid(format!("No tool output found for function call {call}.")).param("input")),
         None => Ok(()),
     }
 }

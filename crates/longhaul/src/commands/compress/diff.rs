@@ -1,220 +1,243 @@
-//! What a compaction took away, step by step, and which facts went with it.
+//! The changes of a compaction, turn by turn, and the important facts that the new request no longer
+//! contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_engine::action::Actions;
-use longhaul_engine::clip;
 use longhaul_engine::facts::{Fact, FactKind, Facts};
-use longhaul_engine::plan::{BlockReport, Fate, Report, What};
-use longhaul_engine::transcript::{Unit, UnitKind};
+use longhaul_engine::plan::{BlockReport, CompactionReport, ContentKind, Fate, SUMMARIZED_REASON};
+use longhaul_engine::transcript::{Turn, TurnKind};
+use longhaul_engine::truncate;
 use longhaul_engine::wire::{self, Role};
 use longhaul_engine::{Tokens, Transcript};
 
-use super::show;
-use crate::output::{self, AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, STRONG};
+use super::text_page;
+use crate::output::{
+    self, EMPHASIS_STYLE, ERROR_STYLE, Page, RECALLABLE_STYLE, SECONDARY_STYLE, SUCCESS_STYLE, StyledLine,
+    WARNING_STYLE,
+};
 
-/// What changed, in the order of the session.
-pub(super) struct Difference {
-    steps: Vec<Step>,
-    /// What the changed outputs said and the new body does not, each with the step that said it.
-    unsaid: Vec<(String, String)>,
+/// The changes of a compaction, in the order of the session.
+pub(super) struct CompactionDiff {
+    turns: Vec<ChangedTurn>,
+    /// The facts in changed tool outputs that the new request does not contain, each with the name of its
+    /// turn.
+    missing_facts: Vec<(String, String)>,
 }
 
-/// A step, or a message, of which something changed.
-struct Step {
+/// A turn that was changed at least in part.
+struct ChangedTurn {
     name: String,
-    /// What it was about: a command, a file, the first words of a message.
+    /// The subject of the turn: a command, a file, or the first words of a message.
     target: String,
-    fates: BTreeSet<Became>,
+    fates: BTreeSet<TurnFate>,
     tokens: [Tokens; 2],
-    why: BTreeSet<&'static str>,
-    handles: Vec<String>,
+    reasons: BTreeSet<&'static str>,
+    recall_ids: Vec<String>,
 }
 
-/// What became of a step, in a word.
+/// The kind of change to a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Became {
-    Folded,
-    Digested,
+enum TurnFate {
+    Summarized,
+    Shortened,
     Removed,
 }
 
-impl Difference {
-    /// Between a transcript and the body that came of it.
-    pub(super) fn of(before: &Transcript<'_>, after: &str, report: &Report) -> Self {
-        let units = units(before);
-        let actions = Actions::of(before);
-        let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
+impl CompactionDiff {
+    /// Compares a transcript with the request body that its compaction made.
+    pub(super) fn new(before: &Transcript<'_>, after: &str, report: &CompactionReport) -> Self {
+        let turns = turns_by_message(before);
+        let actions = Actions::from_transcript(before);
+        let mut changed_turns: BTreeMap<usize, ChangedTurn> = BTreeMap::new();
         for block in &report.blocks {
-            let Some(unit) = unit_of(before, &units, block) else { continue };
-            let step = steps.entry(unit).or_insert_with(|| Step::new(before, &actions, unit));
-            step.fates.insert(became(report, block));
-            step.tokens[0] += block.tokens[0];
-            step.tokens[1] += block.tokens[1];
-            step.why.insert(block.why);
-            step.handles.extend(block.handle.clone());
+            let Some(turn) = turn_of_block(before, &turns, block) else { continue };
+            let changed_turn = changed_turns.entry(turn).or_insert_with(|| ChangedTurn::new(before, &actions, turn));
+            changed_turn.fates.insert(block_fate(report, block));
+            changed_turn.tokens[0] += block.tokens[0];
+            changed_turn.tokens[1] += block.tokens[1];
+            changed_turn.reasons.insert(block.why);
+            changed_turn.recall_ids.extend(block.handle.clone());
         }
-        let unsaid = unsaid(before, &steps, after);
-        Self { steps: steps.into_values().collect(), unsaid }
+        let missing_facts = find_missing_facts(before, &changed_turns, after);
+        Self { turns: changed_turns.into_values().collect(), missing_facts }
     }
 }
 
-impl Step {
-    fn new(transcript: &Transcript<'_>, actions: &Actions, unit: usize) -> Self {
-        let is_step = |unit: &&Unit<'_>| matches!(unit.kind, UnitKind::Step { .. });
-        let number = transcript.units[..=unit].iter().filter(is_step).count();
-        let said = |unit: &Unit<'_>| unit.blocks().next().map(|block| block.text().into_owned());
-        let this = &transcript.units[unit];
+impl ChangedTurn {
+    fn new(transcript: &Transcript<'_>, actions: &Actions, turn: usize) -> Self {
+        let is_step = |turn: &&Turn<'_>| matches!(turn.kind, TurnKind::Assistant { .. });
+        let number = transcript.turns[..=turn].iter().filter(is_step).count();
+        let first_text = |turn: &Turn<'_>| turn.blocks().next().map(|block| block.text().into_owned());
+        let this = &transcript.turns[turn];
         let (name, target) = match &this.kind {
-            UnitKind::Step { .. } => {
-                let named = actions.of_unit(unit).iter().map(|action| {
+            TurnKind::Assistant { .. } => {
+                let named = actions.in_turn(turn).iter().map(|action| {
                     [action.tool.as_str(), action.target.as_deref().unwrap_or("")].join(" ").trim().to_owned()
                 });
                 let named: Vec<String> = named.filter(|name| !name.is_empty()).collect();
-                (format!("step {number}"), if named.is_empty() { said(this) } else { Some(named.join(", ")) })
+                (format!("turn {number}"), if named.is_empty() { first_text(this) } else { Some(named.join(", ")) })
             }
-            UnitKind::Checkpoint(_) => ("checkpoint".to_owned(), None),
-            UnitKind::Opaque(_) => ("opaque".to_owned(), None),
-            UnitKind::Prompt { .. } => {
-                let first = this.owns.first().and_then(|id| transcript.message_of(*id));
+            TurnKind::Checkpoint(_) => ("checkpoint".to_owned(), None),
+            TurnKind::Opaque(_) => ("opaque".to_owned(), None),
+            TurnKind::Prompt { .. } => {
+                let first = this.owned_elements.first().and_then(|id| transcript.message_of(*id));
                 let role = first.and_then(|message| transcript.role(message));
                 let name = if role == Some(Role::User) { "user" } else { "instructions" };
-                (name.to_owned(), said(this))
+                (name.to_owned(), first_text(this))
             }
         };
         Self {
             name,
-            target: clip::on_one_line(&target.unwrap_or_default(), LONGEST_TARGET),
+            target: truncate::to_one_line(&target.unwrap_or_default(), MAX_TARGET_CHARS),
             fates: BTreeSet::new(),
             tokens: [Tokens::ZERO; 2],
-            why: BTreeSet::new(),
-            handles: Vec::new(),
+            reasons: BTreeSet::new(),
+            recall_ids: Vec::new(),
         }
     }
 }
 
-/// A target longer than this is cut; the report for programs has it whole.
-const LONGEST_TARGET: usize = 60;
+/// The maximum length of a target in the table, in characters. Chosen by hand for a terminal; the JSON report
+/// has it in full.
+const MAX_TARGET_CHARS: usize = 60;
 
-/// The units that have something in each message.
-fn units(transcript: &Transcript<'_>) -> BTreeMap<usize, Vec<usize>> {
-    let mut units: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, unit) in transcript.units.iter().enumerate() {
-        for message in unit.owns.iter().filter_map(|id| transcript.message_of(*id)) {
-            units.entry(message).or_default().push(at);
+/// Maps each message index to the turns that have elements in that message.
+fn turns_by_message(transcript: &Transcript<'_>) -> BTreeMap<usize, Vec<usize>> {
+    let mut turns: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, turn) in transcript.turns.iter().enumerate() {
+        for message in turn.owned_elements.iter().filter_map(|id| transcript.message_of(*id)) {
+            turns.entry(message).or_default().push(at);
         }
     }
-    units
+    turns
 }
 
-/// The unit that a changed block belongs to. A message can hold the end of one and the beginning of the next: then the kind of
-/// the block tells.
-fn unit_of(
+/// Finds the turn of a changed block. A message can contain the end of one turn and the start of the next;
+/// the kind of the block then decides.
+fn turn_of_block(
     transcript: &Transcript<'_>,
-    units: &BTreeMap<usize, Vec<usize>>,
+    turns: &BTreeMap<usize, Vec<usize>>,
     block: &BlockReport,
 ) -> Option<usize> {
-    let there = units.get(&block.at)?;
-    let fits = |unit: &&usize| match transcript.units[**unit].kind {
-        UnitKind::Step { .. } => {
-            matches!(block.what, What::Reply | What::Reasoning | What::Call | What::Result)
+    let candidates = turns.get(&block.at)?;
+    let fits = |turn: &&usize| match transcript.turns[**turn].kind {
+        TurnKind::Assistant { .. } => {
+            matches!(block.what, ContentKind::Reply | ContentKind::Reasoning | ContentKind::Call | ContentKind::Result)
         }
-        UnitKind::Prompt { .. } => block.what == What::Prompt,
-        UnitKind::Checkpoint(_) => block.what == What::Checkpoint,
-        UnitKind::Opaque(_) => block.what == What::Opaque,
+        TurnKind::Prompt { .. } => block.what == ContentKind::Prompt,
+        TurnKind::Checkpoint(_) => block.what == ContentKind::Checkpoint,
+        TurnKind::Opaque(_) => block.what == ContentKind::Opaque,
     };
-    there.iter().find(fits).or(there.first()).copied()
+    candidates.iter().find(fits).or(candidates.first()).copied()
 }
 
-fn became(report: &Report, block: &BlockReport) -> Became {
+fn block_fate(report: &CompactionReport, block: &BlockReport) -> TurnFate {
     match block.fate {
-        Fate::Digested => Became::Digested,
-        // What is bound to something that changed goes without being said anywhere.
-        Fate::Kept | Fate::Recallable | Fate::Lost if block.what == What::Reasoning => Became::Removed,
-        Fate::Kept | Fate::Recallable | Fate::Lost if report.checkpoint.is_some() => Became::Folded,
-        Fate::Kept | Fate::Recallable | Fate::Lost => Became::Removed,
+        Fate::Digested => TurnFate::Shortened,
+        // Reasoning that is bound to a changed block is removed and not summarized.
+        Fate::Kept | Fate::Recallable | Fate::Lost if block.what == ContentKind::Reasoning => TurnFate::Removed,
+        Fate::Kept | Fate::Recallable | Fate::Lost if report.checkpoint.is_some() => TurnFate::Summarized,
+        Fate::Kept | Fate::Recallable | Fate::Lost => TurnFate::Removed,
     }
 }
 
-/// The facts that a reader may miss most: what failed, and how much of it.
-const TELLING: [FactKind; 3] = [FactKind::Failing, FactKind::Error, FactKind::Total];
+/// The kinds of facts that a reader may miss most.
+const IMPORTANT_FACT_KINDS: [FactKind; 3] = [FactKind::FailingTest, FactKind::Error, FactKind::Total];
 
-/// What the outputs of these steps said and the new body says nowhere. What several said is listed once.
-fn unsaid(before: &Transcript<'_>, steps: &BTreeMap<usize, Step>, after: &str) -> Vec<(String, String)> {
-    let Ok((rewritten, _)) = wire::parse(Some(before.dialect), after) else { return Vec::new() };
-    let said: String = rewritten.blocks().fold(String::new(), |all, block| all + &block.text() + "\n");
-    let (mut seen, mut unsaid) = (BTreeSet::new(), Vec::new());
-    for (unit, step) in steps {
-        for result in before.units[*unit].exchanges().iter().flat_map(|exchange| &exchange.results) {
+/// Finds the facts in the tool outputs of changed turns that the new request does not contain. Each fact is
+/// listed once.
+fn find_missing_facts(
+    before: &Transcript<'_>,
+    changed_turns: &BTreeMap<usize, ChangedTurn>,
+    after: &str,
+) -> Vec<(String, String)> {
+    let Ok((rewritten, _)) = wire::parse(Some(before.api_format), after) else { return Vec::new() };
+    let new_text: String = rewritten.blocks().fold(String::new(), |all, block| all + &block.text() + "\n");
+    let (mut seen, mut missing_facts) = (BTreeSet::new(), Vec::new());
+    for (turn, changed_turn) in changed_turns {
+        for result in before.turns[*turn].tool_calls().iter().flat_map(|tool_call| &tool_call.results) {
             let text = result.text();
-            let facts = Facts::of(&text);
-            for fact in TELLING.iter().flat_map(|kind| facts.of_kind(*kind)).filter(|fact| fact.is_specific())
+            let facts = Facts::scan(&text);
+            for fact in
+                IMPORTANT_FACT_KINDS.iter().flat_map(|kind| facts.of_kind(*kind)).filter(|fact| fact.is_specific())
             {
-                let words = fact.text.trim();
-                if !said.contains(clip::start(words, Fact::TELLING)) && seen.insert(words.to_owned()) {
-                    unsaid.push((step.name.clone(), clip::on_one_line(words, LONGEST_FACT)));
+                let fact_text = fact.text.trim();
+                if !new_text.contains(truncate::first_chars(fact_text, Fact::IDENTIFYING_CHARS))
+                    && seen.insert(fact_text.to_owned())
+                {
+                    missing_facts.push((changed_turn.name.clone(), truncate::to_one_line(fact_text, MAX_FACT_CHARS)));
                 }
             }
         }
     }
-    unsaid
+    missing_facts
 }
 
-const LONGEST_FACT: usize = 100;
+/// The maximum length of a listed fact, in characters. Chosen by hand for a terminal.
+const MAX_FACT_CHARS: usize = 100;
 
-/// So many facts are listed; all of them would be the session again.
-const MOST_FACTS: usize = 20;
+/// The maximum number of facts that the page lists. Chosen by hand: all of them would be as long as the
+/// session.
+const MAX_LISTED_FACTS: usize = 20;
 
-/// The page of it.
-pub(super) fn page(body: &str, report: &Report, difference: Option<&Difference>) -> Page {
+/// Renders the diff for a terminal.
+pub(super) fn page(body: &str, report: &CompactionReport, diff: Option<&CompactionDiff>) -> Page {
     let mut page = Page::default();
-    page.line(Line::default().styled(STRONG, body).plain(format!(": {}", show::verdict(report))));
-    let Some(Difference { steps, unsaid }) = difference else { return page };
-    page.table(steps.iter().map(row));
-    if let Some(made) = &report.checkpoint {
-        let line = Line::from("  ").styled(GOOD, "+ checkpoint").plain(": ");
-        page.line(show::checkpoint(line, made, &report.findings));
+    page.add_line(
+        StyledLine::default().styled(EMPHASIS_STYLE, body).plain(format!(": {}", text_page::size_summary(report))),
+    );
+    let Some(CompactionDiff { turns: changed_turns, missing_facts }) = diff else { return page };
+    page.add_table(changed_turns.iter().map(turn_row));
+    if let Some(checkpoint) = &report.checkpoint {
+        let line = StyledLine::from("  ").styled(SUCCESS_STYLE, "+ checkpoint").plain(": ");
+        page.add_line(text_page::checkpoint_line(line, checkpoint, &report.findings));
     }
-    if !unsaid.is_empty() {
-        let kept = report.blocks.iter().any(|block| block.handle.is_some());
-        let (style, became) = if kept {
-            (AWAY, "can be recalled by the handles above")
+    if !missing_facts.is_empty() {
+        let is_recallable = report.blocks.iter().any(|block| block.handle.is_some());
+        let (style, remedy) = if is_recallable {
+            (RECALLABLE_STYLE, "can be recalled by the recall IDs above")
         } else {
-            (BAD, "lost; --originals FILE would keep them")
+            (ERROR_STYLE, "lost; --originals FILE would keep them")
         };
-        let count = output::grouped(unsaid.len() as u64);
-        let what = "errors, failing tests and totals that the new body does not say";
-        let line = Line::from(format!("  {what} ({count}): "));
-        page.line(line.styled(style, became));
-        page.table(unsaid.iter().take(MOST_FACTS).map(|(step, fact)| [format!("    {step}"), fact.clone()]));
-        if unsaid.len() > MOST_FACTS {
-            page.line(Line::default().styled(FAINT, format!("    … and {} more", unsaid.len() - MOST_FACTS)));
+        let count = output::group_digits(missing_facts.len() as u64);
+        let what = "errors, failing tests and totals missing from the new request";
+        let line = StyledLine::from(format!("  {what} ({count}): "));
+        page.add_line(line.styled(style, remedy));
+        page.add_table(
+            missing_facts.iter().take(MAX_LISTED_FACTS).map(|(turn, fact)| [format!("    {turn}"), fact.clone()]),
+        );
+        if missing_facts.len() > MAX_LISTED_FACTS {
+            page.add_line(
+                StyledLine::default()
+                    .styled(SECONDARY_STYLE, format!("    … and {} more", missing_facts.len() - MAX_LISTED_FACTS)),
+            );
         }
     }
     page
 }
 
-fn row(step: &Step) -> [Line; 5] {
-    let mut fates = Line::default();
-    for (at, fate) in step.fates.iter().enumerate() {
+fn turn_row(changed_turn: &ChangedTurn) -> [StyledLine; 5] {
+    let mut fates = StyledLine::default();
+    for (at, fate) in changed_turn.fates.iter().enumerate() {
         let (word, style) = match fate {
-            Became::Folded => ("folded", FAIR),
-            Became::Digested => ("digested", FAIR),
-            Became::Removed => ("removed", BAD),
+            TurnFate::Summarized => ("summarized", WARNING_STYLE),
+            TurnFate::Shortened => ("shortened", WARNING_STYLE),
+            TurnFate::Removed => ("removed", ERROR_STYLE),
         };
         fates = fates.plain(if at > 0 { ", " } else { "" }).styled(style, word);
     }
-    // What is folded or removed says so already.
-    let why =
-        step.why.iter().filter(|why| **why != "folded into the checkpoint").copied().collect::<Vec<_>>();
-    let handles = step.handles.join(", ");
-    let recall = if handles.is_empty() { String::new() } else { format!(" (recall {handles})") };
-    let [before, after] = step.tokens;
+    // The column before it already shows that the turn was summarized.
+    let reasons =
+        changed_turn.reasons.iter().filter(|reason| **reason != SUMMARIZED_REASON).copied().collect::<Vec<_>>();
+    let recall_ids = changed_turn.recall_ids.join(", ");
+    let recall = if recall_ids.is_empty() { String::new() } else { format!(" (recall {recall_ids})") };
+    let [before, after] = changed_turn.tokens;
     [
-        format!("  {}", step.name).into(),
-        step.target.clone().into(),
+        format!("  {}", changed_turn.name).into(),
+        changed_turn.target.clone().into(),
         format!("{:>19}", format!("{before} → {after}")).into(),
         fates,
-        Line::from(why.join("; ")).styled(FAINT, recall),
+        StyledLine::from(reasons.join("; ")).styled(SECONDARY_STYLE, recall),
     ]
 }

@@ -1,51 +1,51 @@
-//! One session, and one compaction of it.
+//! The data of one session and of one compaction.
 
 use longhaul_engine::models::Model;
 use longhaul_engine::prices::Dollars;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{ApiFormat, Tokens};
 use serde::Serialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::{Added, Row, moment};
-use crate::agents::Moment;
-use crate::store::{Epoch, Traffic};
+use super::{AddedLatency, SessionRow, serialize_timestamp};
+use crate::store::{Compaction, StoredSession, TrafficRecord};
+use longhaul_engine::Timestamp;
 
-/// What a compaction is held against.
+/// The request that a compaction is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::gateway::dashboard) enum Against {
-    /// What the client sent.
+pub(in crate::gateway::dashboard) enum DiffBase {
+    /// The request as the client sent it.
     #[default]
     Original,
-    /// What was sent on until then, with the compaction before it.
+    /// The request that was sent until then, with the previous compaction.
     Shown,
 }
 
-impl Against {
-    /// What is neither is the first.
-    pub(in crate::gateway::dashboard) fn of(word: &str) -> Self {
+impl DiffBase {
+    /// Parses the query parameter `against`; any other word means [`DiffBase::Original`].
+    pub(in crate::gateway::dashboard) fn from_name(word: &str) -> Self {
         if word == "shown" { Self::Shown } else { Self::Original }
     }
 }
 
-/// One request of a session, as the drawing has it.
+/// One request in the timeline of a session.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::gateway::dashboard) struct Point {
-    #[serde(serialize_with = "moment")]
-    pub(in crate::gateway::dashboard) at: Moment,
+pub(in crate::gateway::dashboard) struct TimelinePoint {
+    #[serde(serialize_with = "serialize_timestamp")]
+    pub(in crate::gateway::dashboard) at: Timestamp,
     pub(in crate::gateway::dashboard) tokens_before: Tokens,
     pub(in crate::gateway::dashboard) tokens_after: Tokens,
     pub(in crate::gateway::dashboard) cache_read: Option<Tokens>,
 }
 
-/// One request of a session, as the table has it.
+/// One request in the table of a session.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::gateway::dashboard) struct Request {
-    /// Its number, from 1.
+pub(in crate::gateway::dashboard) struct RequestRow {
+    /// The number of the request in its session, from 1.
     pub(in crate::gateway::dashboard) number: usize,
-    #[serde(serialize_with = "moment")]
-    pub(in crate::gateway::dashboard) at: Moment,
+    #[serde(serialize_with = "serialize_timestamp")]
+    pub(in crate::gateway::dashboard) at: Timestamp,
     pub(in crate::gateway::dashboard) model: Option<String>,
     pub(in crate::gateway::dashboard) action: String,
     pub(in crate::gateway::dashboard) tokens_before: Tokens,
@@ -57,48 +57,50 @@ pub(in crate::gateway::dashboard) struct Request {
     pub(in crate::gateway::dashboard) took_ms: f64,
     pub(in crate::gateway::dashboard) usd: Option<Dollars>,
     pub(in crate::gateway::dashboard) usd_without: Option<Dollars>,
-    /// Why the provider's cache had less than it could have had.
-    pub(in crate::gateway::dashboard) broke: Option<String>,
+    /// The reason why the provider's cache missed, or was expected to.
+    #[serde(rename = "broke")]
+    pub(in crate::gateway::dashboard) cache_miss_reason: Option<String>,
 }
 
-impl Request {
-    pub(in crate::gateway::dashboard) fn of(at: usize, traffic: &Traffic) -> Self {
+impl RequestRow {
+    pub(in crate::gateway::dashboard) fn new(at: usize, traffic: &TrafficRecord) -> Self {
         Self {
             number: at + 1,
             at: traffic.at,
             model: traffic.model.clone(),
             action: traffic.action.to_string(),
-            tokens_before: traffic.before,
-            tokens_after: traffic.after,
+            tokens_before: traffic.tokens_before,
+            tokens_after: traffic.tokens_after,
             input: traffic.usage.input,
             cache_read: traffic.usage.read,
             output: traffic.usage.output,
-            added_ms: traffic.added.as_secs_f64() * 1e3,
-            took_ms: traffic.took.as_secs_f64() * 1e3,
+            added_ms: traffic.added_time.as_secs_f64() * 1e3,
+            took_ms: traffic.total_time.as_secs_f64() * 1e3,
             usd: traffic.usd,
-            usd_without: traffic.usd_without,
-            broke: traffic.broke.clone(),
+            usd_without: traffic.usd_without_longhaul,
+            cache_miss_reason: traffic.cache_miss_reason.clone(),
         }
     }
 }
 
-/// Requests of a session, a page at a time, the newest first.
+/// One page of the table of requests, newest first.
 #[derive(Debug, Serialize)]
-pub(in crate::gateway::dashboard) struct Requests {
+pub(in crate::gateway::dashboard) struct RequestPage {
     pub(in crate::gateway::dashboard) page: usize,
     pub(in crate::gateway::dashboard) pages: usize,
-    pub(in crate::gateway::dashboard) rows: Vec<Request>,
+    pub(in crate::gateway::dashboard) rows: Vec<RequestRow>,
 }
 
 /// One compaction in a list.
 #[derive(Debug, Clone, Serialize)]
-pub(in crate::gateway::dashboard) struct EpochRow {
+pub(in crate::gateway::dashboard) struct CompactionRow {
     pub(in crate::gateway::dashboard) number: usize,
-    #[serde(serialize_with = "moment")]
-    pub(in crate::gateway::dashboard) at: Moment,
-    /// Whether it is the newest one in force.
-    pub(in crate::gateway::dashboard) head: bool,
-    /// The request that went through with it first, from 1; nothing where none has yet.
+    #[serde(serialize_with = "serialize_timestamp")]
+    pub(in crate::gateway::dashboard) at: Timestamp,
+    /// Whether it is the active compaction.
+    #[serde(rename = "head")]
+    pub(in crate::gateway::dashboard) is_active: bool,
+    /// The number of the first request sent with it, from 1; none if there is none yet.
     pub(in crate::gateway::dashboard) request: Option<usize>,
     pub(in crate::gateway::dashboard) trigger: Option<String>,
     pub(in crate::gateway::dashboard) reason: Option<String>,
@@ -108,24 +110,29 @@ pub(in crate::gateway::dashboard) struct EpochRow {
     pub(in crate::gateway::dashboard) messages_after: Option<u64>,
     pub(in crate::gateway::dashboard) tokens_before: Option<Tokens>,
     pub(in crate::gateway::dashboard) tokens_after: Option<Tokens>,
-    /// What the provider had to read anew, and what that cost.
-    pub(in crate::gateway::dashboard) cold_tokens: Option<Tokens>,
+    /// The tokens that the provider had to read uncached because of it.
+    #[serde(rename = "cold_tokens")]
+    pub(in crate::gateway::dashboard) uncached_tokens: Option<Tokens>,
     pub(in crate::gateway::dashboard) usd_once: Option<f64>,
     pub(in crate::gateway::dashboard) usd_saved_per_turn: Option<f64>,
     pub(in crate::gateway::dashboard) notes: Vec<String>,
 }
 
-impl EpochRow {
-    pub(in crate::gateway::dashboard) fn of(epoch: &Epoch, is_head: bool, traffic: &[Traffic]) -> Self {
-        let at = |pointer: &str| epoch.report.pointer(pointer);
+impl CompactionRow {
+    pub(in crate::gateway::dashboard) fn new(
+        compaction: &Compaction,
+        session: &StoredSession,
+        traffic: &[TrafficRecord],
+    ) -> Self {
+        let at = |pointer: &str| compaction.report.pointer(pointer);
         let word = |pointer: &str| at(pointer).and_then(Json::as_str).map(ToOwned::to_owned);
         let count = |pointer: &str| at(pointer).and_then(Json::as_u64);
         let notes = at("/notes").and_then(Json::as_array).into_iter().flatten();
         Self {
-            number: epoch.number,
-            at: epoch.at,
-            head: is_head,
-            request: traffic.iter().position(|one| one.at >= epoch.at).map(|at| at + 1),
+            number: compaction.number,
+            at: compaction.at,
+            is_active: session.head == Some(compaction.id),
+            request: traffic.iter().position(|one| one.at >= compaction.at).map(|at| at + 1),
             trigger: word("/trigger"),
             reason: word("/reason"),
             focus: word("/focus"),
@@ -134,7 +141,7 @@ impl EpochRow {
             messages_after: count("/messages/after"),
             tokens_before: count("/tokens/before").map(Tokens),
             tokens_after: count("/tokens/after").map(Tokens),
-            cold_tokens: count("/cost/cold_tokens").map(Tokens),
+            uncached_tokens: count("/cost/cold_tokens").map(Tokens),
             usd_once: at("/cost/usd").and_then(Json::as_f64),
             usd_saved_per_turn: at("/cost/usd_saved_per_turn").and_then(Json::as_f64),
             notes: notes.filter_map(Json::as_str).map(ToOwned::to_owned).collect(),
@@ -142,40 +149,44 @@ impl EpochRow {
     }
 }
 
-/// One session.
+/// The data of the page of one session.
 #[derive(Debug, Serialize)]
-pub(in crate::gateway::dashboard) struct SessionView {
+pub(in crate::gateway::dashboard) struct SessionDetails {
     #[serde(flatten)]
-    pub(in crate::gateway::dashboard) row: Row,
-    pub(in crate::gateway::dashboard) added_ms: Added,
-    /// Whether somebody took a compaction back, so that nothing is compacted that need not be.
-    pub(in crate::gateway::dashboard) held: bool,
+    pub(in crate::gateway::dashboard) row: SessionRow,
+    pub(in crate::gateway::dashboard) added_ms: AddedLatency,
+    /// Whether a person undid a compaction, so that only necessary compactions are made.
+    #[serde(rename = "held")]
+    pub(in crate::gateway::dashboard) is_undone: bool,
     pub(in crate::gateway::dashboard) reason: &'static str,
     pub(in crate::gateway::dashboard) parent: Option<String>,
     pub(in crate::gateway::dashboard) children: Vec<String>,
-    /// Every request, for the drawing.
-    pub(in crate::gateway::dashboard) course: Vec<Point>,
-    /// Oldest first.
-    pub(in crate::gateway::dashboard) epochs: Vec<EpochRow>,
-    pub(in crate::gateway::dashboard) requests: Requests,
+    /// The sizes of every request, for the chart.
+    #[serde(rename = "course")]
+    pub(in crate::gateway::dashboard) timeline: Vec<TimelinePoint>,
+    /// The compactions, oldest first.
+    #[serde(rename = "epochs")]
+    pub(in crate::gateway::dashboard) compaction_rows: Vec<CompactionRow>,
+    pub(in crate::gateway::dashboard) requests: RequestPage,
 }
 
-/// One compaction, with what it was made of.
+/// One compaction with the requests before and after it.
 #[derive(Debug, Serialize)]
-pub(in crate::gateway::dashboard) struct EpochView {
+pub(in crate::gateway::dashboard) struct CompactionDetails {
     pub(in crate::gateway::dashboard) session: String,
-    pub(in crate::gateway::dashboard) epoch: EpochRow,
-    pub(in crate::gateway::dashboard) dialect: Dialect,
+    #[serde(rename = "epoch")]
+    pub(in crate::gateway::dashboard) compaction: CompactionRow,
+    pub(in crate::gateway::dashboard) dialect: ApiFormat,
     pub(in crate::gateway::dashboard) model: Option<String>,
-    /// The same, as its tokens are counted.
+    /// The model whose tokens are counted, with the corrections learned for it.
     #[serde(skip)]
-    pub(in crate::gateway::dashboard) counted: Option<Model>,
-    /// Whether there was a compaction before it.
+    pub(in crate::gateway::dashboard) token_model: Option<Model>,
+    /// Whether there was an earlier compaction.
     pub(in crate::gateway::dashboard) has_before: bool,
     pub(in crate::gateway::dashboard) report: Json,
-    pub(in crate::gateway::dashboard) against: Against,
-    /// The body before,
+    pub(in crate::gateway::dashboard) against: DiffBase,
+    /// The request body before the compaction.
     pub(in crate::gateway::dashboard) before: Box<RawValue>,
-    /// and what is sent with this compaction.
+    /// The request body after the compaction.
     pub(in crate::gateway::dashboard) after: Box<RawValue>,
 }

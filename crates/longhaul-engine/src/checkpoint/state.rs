@@ -1,0 +1,377 @@
+//! The state of the work at the last summarized turn: what is asked for, what each changed file contains now, what was
+//! checked since and how that ended, what is open, the values that later calls need, and what went round in circles.
+//!
+//! The lines state the present. They are computed from the calls and their outcomes, never from what somebody says of
+//! them: a script's own message is not its result, and a change counts as checked only by a check that came later.
+
+use std::collections::{HashMap, HashSet};
+
+use super::exchanges::Exchange;
+use super::input::CheckpointInput;
+use super::net_changes::{NetFileChange, NetFileChanges};
+use super::paths::is_same_file;
+use super::weights::{MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS, MIN_SENTENCE_FINDING_SCORE, FINDING_AGE_LOSS, ROOT_SCORE};
+use crate::action::{Outcome, Verb};
+use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse};
+use crate::tools::installs_something;
+
+/// One line of the state.
+pub(super) enum StateLine<'d> {
+    /// The request that is being worked on, if its message does not stay in the request.
+    Request(&'d EvidenceItem),
+    /// A changed file with what it contains now, and the last check since the change.
+    File(NetFileChange, Option<Check<'d>>),
+    /// The checks since the last change, the newest first: those that passed, or those that did not.
+    Checks(CheckGroup, Vec<Check<'d>>),
+    /// An edit that was refused, and that no later edit of the file replaced.
+    RefusedEdit(&'d EvidenceItem),
+    /// The task list of the agent.
+    Tasks(&'d [Task]),
+    /// The values of one name, the newest first.
+    Values(Vec<(&'d str, Vec<&'d str>)>),
+    /// What was done again and again.
+    Repetition(Repetition<'d>),
+    /// The paths of new files that only helped: scripts that were run, copies.
+    HelperFiles(Vec<String>),
+    /// The commands that installed something, oldest first.
+    Installed(Vec<&'d str>),
+    /// The last finding of the agent, by the index of the sentence.
+    Finding(&'d EvidenceItem, usize),
+    /// The last words of the agent before the cut.
+    LastWords(&'d EvidenceItem),
+}
+
+/// The first words of a line, by which it is recognized in an earlier checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StateLabel {
+    Request,
+    File,
+    Passed,
+    Failed,
+    LastChecks,
+    RefusedEdit,
+    Tasks,
+    Values,
+    Repetition,
+    Helpers,
+    Installed,
+    Finding,
+    LastWords,
+}
+
+impl StateLabel {
+    const TABLE: [(Self, &'static str); 13] = [
+        (Self::Request, "Request: "),
+        (Self::File, "Changed "),
+        (Self::Passed, "Passed since the last change: "),
+        (Self::Failed, "Failing: "),
+        (Self::LastChecks, "Last checks: "),
+        (Self::RefusedEdit, "Refused edit: "),
+        (Self::Tasks, "Task list: "),
+        (Self::Values, "Values: "),
+        (Self::Repetition, "Repeated: "),
+        (Self::Helpers, "Helper files: "),
+        (Self::Installed, "Installed: "),
+        (Self::Finding, "Last finding: "),
+        (Self::LastWords, "Last words of the agent: "),
+    ];
+
+    /// Returns the words that a line begins with.
+    pub(super) fn words(self) -> &'static str {
+        Self::TABLE.iter().find(|(label, _)| *label == self).map_or("", |(_, words)| words)
+    }
+
+    /// Returns the label of a line in a checkpoint; `None` if somebody else wrote it.
+    pub(super) fn of_text(line: &str) -> Option<Self> {
+        Self::TABLE.iter().find(|(_, words)| line.starts_with(words)).map(|(label, _)| *label)
+    }
+
+    pub(super) fn of_line(line: &StateLine<'_>) -> Self {
+        match line {
+            StateLine::Request(_) => Self::Request,
+            StateLine::File(..) => Self::File,
+            StateLine::Checks(CheckGroup::Passed, _) => Self::Passed,
+            StateLine::Checks(CheckGroup::Failed, _) => Self::Failed,
+            StateLine::Checks(CheckGroup::WithoutChange, _) => Self::LastChecks,
+            StateLine::RefusedEdit(_) => Self::RefusedEdit,
+            StateLine::Tasks(_) => Self::Tasks,
+            StateLine::Values(_) => Self::Values,
+            StateLine::Repetition(_) => Self::Repetition,
+            StateLine::HelperFiles(_) => Self::Helpers,
+            StateLine::Installed(_) => Self::Installed,
+            StateLine::Finding(..) => Self::Finding,
+            StateLine::LastWords(_) => Self::LastWords,
+        }
+    }
+}
+
+/// A check, with the call that ran it last.
+#[derive(Clone, Copy)]
+pub(super) struct Check<'d> {
+    pub(super) item: &'d EvidenceItem,
+    pub(super) tool_use: &'d ToolUse,
+    /// The index among all tool uses.
+    pub(super) index: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CheckGroup {
+    Passed,
+    Failed,
+    /// The last checks, because nothing was changed.
+    WithoutChange,
+}
+
+/// Something that was done several times with the same result.
+pub(super) enum Repetition<'d> {
+    /// A file that was read this many times.
+    Reads(&'d str, usize),
+    /// An edit of a file that was refused this many times for the same reason.
+    RefusedEdits(&'d str, usize),
+    /// A command that failed this many times in the same way, with no change in between.
+    Runs(&'d str, usize),
+}
+
+/// The state, with what it already tells, so that the log does not repeat it.
+pub(super) struct State<'d> {
+    pub(super) lines: Vec<StateLine<'d>>,
+    /// The indices of the tool uses whose outcome a line tells.
+    pub(super) told_uses: Vec<usize>,
+    /// The paths of the files whose content a line tells.
+    pub(super) told_paths: Vec<String>,
+    /// The paths of the helper files that a line lists.
+    pub(super) told_helpers: Vec<String>,
+}
+
+/// Computes the state of the summarized turns. `files` are the net changes over the whole session.
+pub(super) fn compute<'d>(
+    input: &CheckpointInput<'d>,
+    exchanges: &[Exchange<'d>],
+    files: &NetFileChanges,
+    writer_runs: &HashSet<usize>,
+    tasks: Option<&'d [Task]>,
+) -> State<'d> {
+    let mut state = State { lines: Vec::new(), told_uses: Vec::new(), told_paths: Vec::new(), told_helpers: Vec::new() };
+    let active = exchanges.last().and_then(|exchange| exchange.request);
+    let hidden = active.filter(|request| (input.is_summarized)(request.at.unit));
+    state.lines.extend(hidden.map(StateLine::Request));
+    let uses = SummarizedUses::new(input);
+    let scripts = uses.ran_scripts();
+    let changed = files.iter().filter(|file| file.is_changed() && uses.first_change(file).is_some());
+    let (helpers, mut work): (Vec<&NetFileChange>, Vec<&NetFileChange>) =
+        changed.partition(|file| is_helper(file, &scripts));
+    // If only helpers were made, they are the work.
+    let helpers = if work.is_empty() { work = helpers; Vec::new() } else { helpers };
+    work.retain(|file| !(file.created && file.deleted));
+    let checks = uses.checks(writer_runs);
+    let last_change = work.iter().map(|file| file.last_change).max();
+    work.sort_by_key(|file| std::cmp::Reverse(file.last_change));
+    work.truncate(MAX_STATE_FILES);
+    work.sort_by_key(|file| file.first_change);
+    state.told_paths = work.iter().map(|file| file.path.clone()).collect();
+    state.told_helpers = helpers.iter().map(|file| file.path.clone()).collect();
+    let several = work.len() > 1;
+    for file in work {
+        // Some tools run the tests with each edit.
+        let own = uses.list.iter().find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
+        let own = own.map(|(index, item, tool_use)| Check { item, tool_use, index: *index });
+        let since = checks.iter().find(|check| check.index > file.last_change && several).copied();
+        state.lines.push(StateLine::File(file.clone(), since.or(own)));
+    }
+    state.add_checks(&checks, last_change);
+    state.add_refused_edit(&uses);
+    state.lines.extend(tasks.filter(|tasks| !tasks.is_empty()).map(StateLine::Tasks));
+    let values = uses.values();
+    if !values.is_empty() {
+        state.lines.push(StateLine::Values(values));
+    }
+    state.lines.extend(uses.repetitions().into_iter().map(StateLine::Repetition));
+    if !helpers.is_empty() {
+        state.lines.push(StateLine::HelperFiles(helpers.iter().map(|file| file.path.clone()).collect()));
+    }
+    let installed: Vec<(usize, &str)> = uses.installs().collect();
+    if !installed.is_empty() {
+        state.told_uses.extend(installed.iter().map(|(index, _)| *index));
+        state.lines.push(StateLine::Installed(installed.into_iter().map(|(_, command)| command).collect()));
+    }
+    state.add_words(input, exchanges);
+    state
+}
+
+/// Returns whether a file only helped: it was made in this session, and run as a script or copied from another file.
+fn is_helper(file: &NetFileChange, scripts: &[&str]) -> bool {
+    let is_run = scripts.iter().any(|script| is_same_file(script.trim_start_matches("./"), &file.path));
+    file.created && (is_run || file.copied_from.is_some())
+}
+
+impl<'d> State<'d> {
+    fn add_checks(&mut self, checks: &[Check<'d>], last_change: Option<usize>) {
+        let since: Vec<Check<'d>> =
+            checks.iter().filter(|check| last_change.is_none_or(|change| check.index > change)).copied().collect();
+        self.told_uses.extend(since.iter().take(2 * MAX_CHECKS).map(|check| check.index));
+        let (failed, passed): (Vec<_>, Vec<_>) = since.into_iter().partition(|check| check.has_failed());
+        let groups = match last_change {
+            Some(_) => [(CheckGroup::Failed, failed), (CheckGroup::Passed, passed)],
+            None => [(CheckGroup::Failed, failed), (CheckGroup::WithoutChange, passed)],
+        };
+        for (group, mut checks) in groups.into_iter().filter(|(_, checks)| !checks.is_empty()) {
+            checks.truncate(MAX_CHECKS);
+            self.lines.push(StateLine::Checks(group, checks));
+        }
+    }
+
+    fn add_refused_edit(&mut self, uses: &SummarizedUses<'d>) {
+        let refused = uses.list.iter().rev().find(|(_, _, tool_use)| tool_use.is_refused);
+        let Some((index, item, tool_use)) = refused else { return };
+        let path = tool_use.changes.first().map_or("", |change| change.path.as_str());
+        let is_redone = uses.list.iter().any(|(later, _, other)| {
+            later > index && other.applied_changes().iter().any(|change| is_same_file(&change.path, path))
+        });
+        if !is_redone {
+            self.told_uses.push(*index);
+            self.lines.push(StateLine::RefusedEdit(item));
+        }
+    }
+
+    /// Adds the last finding and the last words of the agent, unless an answer followed them.
+    fn add_words(&mut self, input: &CheckpointInput<'d>, exchanges: &[Exchange<'d>]) {
+        let texts = input.evidence.assistant_texts.iter().rev().filter(|text| (input.is_summarized)(text.at.unit));
+        let answered = exchanges.iter().filter_map(|exchange| exchange.answer).map(|answer| answer.at.unit).max();
+        let open: Vec<&'d EvidenceItem> =
+            texts.take_while(|text| answered.is_none_or(|answered| text.at.unit > answered)).collect();
+        let count = open.len().max(1) as f32;
+        let findings = open.iter().enumerate().flat_map(|(age, item)| {
+            let notes = item.assistant_text().map_or(&[][..], |text| &text.key_sentences);
+            let recency = 1.0 - FINDING_AGE_LOSS * age as f32 / count;
+            let is_finding = |(_, note): &(usize, &KeySentence)| note.states_finding && !note.claims_success;
+            notes.iter().enumerate().filter(is_finding).map(move |(place, note)| {
+                let score = note.score + if note.names_root { ROOT_SCORE } else { 0.0 };
+                (*item, place, score * recency)
+            })
+        });
+        let best = findings.filter(|(.., score)| *score >= MIN_SENTENCE_FINDING_SCORE);
+        let best = best.max_by(|(.., one), (.., other)| one.total_cmp(other));
+        self.lines.extend(best.map(|(item, sentence, _)| StateLine::Finding(item, sentence)));
+        let last = open.iter().find(|item| item.visible && !item.text().trim().is_empty());
+        self.lines.extend(last.map(|item| StateLine::LastWords(item)));
+    }
+}
+
+impl Check<'_> {
+    pub(super) fn has_failed(&self) -> bool {
+        let action = &self.tool_use.action;
+        action.outcome == Outcome::Failed
+            || action.exit_status.is_some_and(|status| status != 0)
+            || action.test_counts.is_some_and(|tests| tests.failed > 0)
+    }
+}
+
+/// The summarized tool uses with their indices among all, oldest first.
+struct SummarizedUses<'d> {
+    list: Vec<(usize, &'d EvidenceItem, &'d ToolUse)>,
+}
+
+impl<'d> SummarizedUses<'d> {
+    fn new(input: &CheckpointInput<'d>) -> Self {
+        let all = input.evidence.tool_uses.iter().enumerate();
+        let summarized = all.filter(|(_, item)| (input.is_summarized)(item.at.unit));
+        Self { list: summarized.filter_map(|(index, item)| Some((index, item, item.tool_use()?))).collect() }
+    }
+
+    fn ran_scripts(&self) -> Vec<&'d str> {
+        self.list.iter().flat_map(|(_, _, tool_use)| tool_use.ran_scripts.iter().map(String::as_str)).collect()
+    }
+
+    /// Returns the commands that installed something, with their indices.
+    fn installs(&self) -> impl Iterator<Item = (usize, &'d str)> {
+        let worked = self.list.iter().filter(|(_, _, tool_use)| tool_use.action.outcome != Outcome::Failed);
+        let installs = worked.filter(|(_, _, tool_use)| installs_something(&tool_use.normalized_command));
+        installs.map(|(index, _, tool_use)| (*index, tool_use.normalized_command.as_str()))
+    }
+
+    fn first_change(&self, file: &NetFileChange) -> Option<usize> {
+        self.list.iter().find(|(index, ..)| (file.first_change..=file.last_change).contains(index)).map(|(index, ..)| *index)
+    }
+
+    /// Returns the last run of each check, the newest first. A script that writes files is a change and no check.
+    fn checks(&self, writer_runs: &HashSet<usize>) -> Vec<Check<'d>> {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut found = Vec::new();
+        for (index, item, tool_use) in self.list.iter().rev() {
+            let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index);
+            let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
+            if is_check && tool_use.action.outcome != Outcome::Unanswered && !seen.contains(&tool_use.normalized_command.as_str()) {
+                seen.push(&tool_use.normalized_command);
+                found.push(Check { item, tool_use, index: *index });
+            }
+        }
+        found
+    }
+
+    /// Returns the values that calls were made with, and the identities in results, by name: names that calls used last
+    /// come first.
+    fn values(&self) -> Vec<(&'d str, Vec<&'d str>)> {
+        let mut names: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut add = |name: &'d str, value: &'d str| {
+            if !names.iter().any(|(known, _)| *known == name) && names.len() < MAX_VALUE_NAMES {
+                names.push((name, Vec::new()));
+            }
+            let Some(entry) = names.iter_mut().find(|(known, _)| *known == name) else { return };
+            if entry.1.len() < MAX_VALUES_PER_NAME && !entry.1.contains(&value) {
+                entry.1.push(value);
+            }
+        };
+        for (_, _, tool_use) in self.list.iter().rev() {
+            tool_use.values.iter().for_each(|named| add(&named.name, &named.value));
+        }
+        names
+    }
+
+    /// Returns what was done at least [`MIN_REPEATS`] times with the same result.
+    fn repetitions(&self) -> Vec<Repetition<'d>> {
+        let (mut reads, mut refused, mut runs) = (Counts::default(), Counts::default(), Counts::default());
+        for (_, _, tool_use) in &self.list {
+            if tool_use.is_refused {
+                let path = tool_use.changes.first().map_or("", |change| change.path.as_str());
+                let why = tool_use.key_lines.lines.first().map_or("", String::as_str);
+                refused.add(path, why);
+            } else if tool_use.action.verb == Verb::Run && !tool_use.action.is_read_only {
+                if !tool_use.applied_changes().is_empty() {
+                    runs = Counts::default();
+                }
+                if tool_use.action.outcome == Outcome::Failed {
+                    let why = tool_use.key_lines.lines.first().map_or("", String::as_str);
+                    runs.add(&tool_use.normalized_command, why);
+                }
+            }
+            if let Some(path) = tool_use.action.shown_file.as_ref().filter(|_| tool_use.action.shown_lines.is_none()) {
+                reads.add(path, "");
+            }
+        }
+        let reads = reads.most().map(|(path, count)| Repetition::Reads(path, count));
+        let refused = refused.most().map(|(path, count)| Repetition::RefusedEdits(path, count));
+        let runs = runs.most().map(|(command, count)| Repetition::Runs(command, count));
+        reads.into_iter().chain(refused).chain(runs).collect()
+    }
+}
+
+/// How often each thing was done with each result.
+#[derive(Default)]
+struct Counts<'d>(HashMap<(&'d str, &'d str), usize>);
+
+impl<'d> Counts<'d> {
+    fn add(&mut self, what: &'d str, result: &'d str) {
+        *self.0.entry((what, result)).or_default() += 1;
+    }
+
+    /// Returns what was done most often; of equal counts, the first by name.
+    fn most(self) -> Option<(&'d str, usize)> {
+        let enough = self.0.into_iter().filter(|((what, _), count)| *count >= MIN_REPEATS && !what.is_empty());
+        enough.max_by(|one, other| one.1.cmp(&other.1).then(other.0.cmp(&one.0))).map(|((what, _), count)| (what, count))
+    }
+}
+
+/// Returns the path in a line of an earlier state about a changed file.
+pub(super) fn path_of_line(line: &str) -> Option<&str> {
+    line.strip_prefix(StateLabel::File.words())?.strip_prefix('`')?.split_once('`').map(|(path, _)| path)
+}
