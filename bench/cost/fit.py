@@ -5,7 +5,7 @@
 
 Every body and agent's session in the folders with at least 30 requests and 30,000 tokens is replayed by `longhaul cost`, in a
 window of half its largest request and in one of a quarter. One half of the sessions, by a hash of their names, gives the two
-constants of crates/longhaul-engine/src/cost/schedule.rs:
+constants of crates/longhaul-engine/src/schedule.rs:
 
     FORGOTTEN   the steps that are fetched again after a compaction, up to the next, for each √m, where m is the number of tokens that
                 were removed in units of what a turn of the session adds (least squares)

@@ -101,7 +101,7 @@ with tempfile.TemporaryDirectory() as folder:
                 print(f"  {name}, 300 frames: {sum(ran) / 300:.1f} ms of the processor a frame, the longest task {max(ran):.0f} ms, {long} over 50 ms; frames {spread(frames)} ms")
             print(f"  sideways: {view.evaluate('document.documentElement.scrollWidth - innerWidth')} px")
             start = time.monotonic()
-            view.evaluate("document.querySelector('#show-digested:not(:disabled), #show-folded').click()")
+            view.evaluate("document.querySelector('#show-shortened:not(:disabled), #show-summarized').click()")
             view.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             print(f"  a filter: {(time.monotonic() - start) * 1000:.0f} ms")
             view.close()

@@ -148,7 +148,7 @@ def a_compaction_with_a_focus_is_looked_at_and_made_and_undone(world):
         # Something to compact.
         while stands()[0] is not None:
             page.get_by_role("button", name="Undo").click()
-            assert "taken back" in page.locator("[role=status]").inner_text()
+            assert "was undone" in page.locator("[role=status]").inner_text()
         assert page.get_by_role("button", name="Undo").is_disabled()
         _, made = stands()
         page.locator("input[name=focus]").first.fill("the port of module 8")
@@ -156,7 +156,7 @@ def a_compaction_with_a_focus_is_looked_at_and_made_and_undone(world):
         assert "Preview of a compaction" in page.locator("h1").inner_text()
         assert stands() == (None, made), "a preview changed something"
         assert page.locator("input[name=focus]").last.input_value() == "the port of module 8"
-        page.get_by_role("button", name="Compress for real").click()
+        page.get_by_role("button", name="Compress", exact=True).click()
         page.wait_for_url("**/sessions/**done=compressed")
         assert stands() == (made + 1, made + 1), stands()
         assert "the port of module 8" in page.locator("#epochs tbody tr").first.inner_text()
@@ -165,7 +165,7 @@ def a_compaction_with_a_focus_is_looked_at_and_made_and_undone(world):
         assert stands() == (None, made + 1), stands()
         page.get_by_role("button", name="Redo").click()
         assert stands() == (made + 1, made + 1), stands()
-        assert "in force again" in page.locator("[role=status]").inner_text()
+        assert "active again" in page.locator("[role=status]").inner_text()
         # And what the client sends next goes out so.
         page.get_by_role("link", name=f"Compaction {made + 1}").click()
         assert f"Compaction {made + 1}" in page.locator("h1").inner_text()
@@ -185,7 +185,7 @@ def what_was_removed_is_found_and_opened(world):
         opened = world.gateway.ask(f"/api/recall/{hits[0]['handle']}")
         assert page.locator("#text").text_content() == opened["text"]
         page.goto(f"{world.gateway.url}/sessions/{world.name}/search?q=zzzunseen")
-        assert "Nothing was found" in page.locator("[role=status]").inner_text()
+        assert "No results" in page.locator("[role=status]").inner_text()
 
 
 @check
@@ -271,6 +271,15 @@ def every_control_is_reached_by_keyboard_and_seen(world):
                 if at is None:
                     break
                 seen += 1
+                # The browser scrolls to the control after it has the focus, on a busy machine not at once. It estimates the
+                # height of parts that it has not drawn, so a control in the midst of them may need the focus again.
+                for attempt in range(20):
+                    if at["seen"]:
+                        break
+                    page.wait_for_timeout(50)
+                    if attempt == 9:
+                        page.evaluate("() => { const one = document.activeElement; one.blur(); one.focus(); }")
+                    at = page.evaluate(FOCUSED)
                 if not at["seen"]:
                     unseen.append(at["what"])
             assert not unseen, (path, unseen[:5])
@@ -426,18 +435,18 @@ def who_needs_a_key_comes_in_with_one(world):
             page.goto(gateway.url + "/")
             assert page.url.startswith(gateway.url + "/login"), page.url
             page.locator("input[name=key]").fill("lh-wrong")
-            page.get_by_role("button", name="Show the dashboard").click()
-            assert "no such key" in page.locator("[role=alert]").inner_text()
+            page.get_by_role("button", name="Sign in").click()
+            assert "Unknown key" in page.locator("[role=alert]").inner_text()
             over, out = sideways(page)
             assert over <= 0, out
             page.locator("input[name=key]").fill(key)
-            page.get_by_role("button", name="Show the dashboard").click()
+            page.get_by_role("button", name="Sign in").click()
             page.wait_for_url(gateway.url + "/")
             assert "somebody" in page.locator("h1").inner_text()
             cookies = page.context.cookies()
             assert all(cookie["httpOnly"] and cookie["sameSite"] == "Strict" for cookie in cookies if "theme" not in cookie["name"])
             assert key not in json.dumps(cookies), "the key is in a cookie"
-            page.get_by_role("button", name="Leave").click()
+            page.get_by_role("button", name="Sign out").click()
             page.goto(gateway.url + "/")
             assert page.url.startswith(gateway.url + "/login"), page.url
     finally:

@@ -1,29 +1,28 @@
-"""Pictures of each page for the docs, of sessions that are made up."""
+"""The pictures of the docs: the dashboard with sessions that are made up, and the page of `longhaul report` on the example."""
 
-from watched import DESKTOP, PHONE
+import subprocess
+import tempfile
+from pathlib import Path
+
+from watched import DESKTOP
+
+EXAMPLE = Path(__file__).parents[2] / "examples/session.json"
 
 
 def draw(world, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    name = world.name
-    epoch = world.gateway.ask(f"/api/sessions/{name}")["epochs"][-1]["number"]
-    pages = {
-        "overview": "/",
-        "session": f"/sessions/{name}",
-        "compaction": f"/sessions/{name}/epochs/{epoch}",
-        "search": f"/sessions/{name}/search?q=module_5%3A%3Aport+FAILED",
-    }
-    for device, viewport in (("desktop", {**DESKTOP, "height": 1000}), ("phone", {**PHONE, "height": 1500})):
-        for scheme in ("light", "dark"):
-            with world.watched.page(viewport, color_scheme=scheme) as page:
-                for page_name, path in pages.items():
-                    page.goto(world.gateway.url + path)
-                    page.screenshot(path=folder / f"{page_name}-{device}-{scheme}.png")
-                    if page_name == "compaction":
-                        page.evaluate("() => [...document.querySelectorAll('h2')].find((one) => one.textContent.includes('before and after')).scrollIntoView()")
-                        page.screenshot(path=folder / f"beside-{device}-{scheme}.png")
-                page.goto(f"{world.gateway.url}/sessions/{name}")
-                page.locator("input[name=focus]").fill("the port of module 8")
-                page.get_by_role("button", name="Preview").first.click()
-                page.screenshot(path=folder / f"preview-{device}-{scheme}.png")
-    print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")
+    number = world.gateway.ask(f"/api/sessions/{world.name}")["epochs"][-1]["number"]
+    with world.watched.page({**DESKTOP, "height": 1000}, color_scheme="light") as page:
+        page.goto(world.gateway.url + "/")
+        page.screenshot(path=folder / "overview.png")
+        page.goto(f"{world.gateway.url}/sessions/{world.name}/epochs/{number}")
+        page.get_by_role("link", name="First change").click()
+        page.screenshot(path=folder / "compaction.png")
+    with tempfile.TemporaryDirectory() as made:
+        report = Path(made) / "page.html"
+        subprocess.run([world.program, "report", EXAMPLE, "-o", report, "--context-length", "10k", "--to-tokens", "1500", "--quiet"], check=True)
+        page = world.browser.new_page(viewport={"width": 1200, "height": 1500})
+        page.goto(report.as_uri())
+        page.screenshot(path=folder / "report.png")
+        page.close()
+    print(f"three pictures in {folder}")

@@ -132,13 +132,13 @@ async def every_tool_works(client, ground):
     status = await works(client, "status")
     assert ground.long in status and ground.example in status, status
     one = await works(client, "status", session=ground.long)
-    assert "tokens in view of" in one and "1 compactions; in force: 1" in one, one
+    assert "tokens sent" in one and "1 compaction; active: 1" in one, one
 
     found = await works(client, "recall_search", query="port number 48213", session=ground.long)
     assert "48213" in found and found.startswith("Quoted"), found
     found = await works(client, "recall_search", query="mismatched types in step 3", session=ground.long, limit="1")
     handle = HANDLE.search(found)[0]
-    opened = await works(client, "recall_open", handle=handle, session=ground.long)
+    opened = await works(client, "recall_open", recall_id=handle, session=ground.long)
     assert "All that follows is the quotation" in opened, opened[:500]
     outline = await works(client, "recall_outline", session=ground.long)
     assert "An overview" in outline and "compaction 1" in outline, outline
@@ -157,7 +157,7 @@ async def the_whole_of_a_huge_block(client, ground):
     handle = re.search(r"result ([0-9a-z]{10})", step)[1]
     start, joined = 0, 0
     for _ in range(200):
-        page = await works(client, "recall_open", handle=handle, session=ground.long, **{"from": start})
+        page = await works(client, "recall_open", recall_id=handle, session=ground.long, **{"from": start})
         head, text = page.split("All that follows is the quotation:\n\n", 1)
         joined += len(text)
         more = re.search(r"open again with from: (\d+)", head)
@@ -169,7 +169,7 @@ async def the_whole_of_a_huge_block(client, ground):
             count = int(re.search(r"of (\d+)", head)[1])
             assert count > 900_000, count
             start = count - 10
-            page = await works(client, "recall_open", handle=handle, session=ground.long, **{"from": start})
+            page = await works(client, "recall_open", recall_id=handle, session=ground.long, **{"from": start})
             assert page.endswith("in step 3\n"), page[-100:]
             return
     raise AssertionError(f"{joined} characters are no huge block")
@@ -177,16 +177,16 @@ async def the_whole_of_a_huge_block(client, ground):
 
 async def compactions_come_and_go(client, ground):
     session = ground.small
-    assert "nothing of it is compacted" in await works(client, "undo", session=session)
+    assert "the whole session is sent again" in await works(client, "undo", session=session)
     await fails(client, "undo", {"session": session}, "nothing to undo")
-    assert "is in force again" in await works(client, "undo", session=session, redo=True)
+    assert "is active again" in await works(client, "undo", session=session, redo=True)
     await fails(client, "undo", {"session": session, "redo": True}, "nothing to redo")
     await works(client, "undo", session=session)
     preview = await works(client, "compress", session=session, preview="true", focus="target 7")
     assert "nothing was changed" in preview and "would become" in preview, preview
     await fails(client, "undo", {"session": session}, "nothing to undo")
     done = await works(client, "compress", session=session, focus="target 7")
-    assert "is in force" in done and "tokens became" in done, done
+    assert "is active" in done and "tokens became" in done, done
     found = await works(client, "recall_search", session=session, query="mismatched types in step 5")
     assert "step 5" in found, found
 
@@ -203,12 +203,12 @@ async def hostile_calls_are_one_line(client, ground):
         ("recall_search", {"query": "a", "limit": "many"}),
         ("recall_search", {"query": "a", "tenant": "other"}),
         ("recall_open", {}),
-        ("recall_open", {"handle": megabyte}),
-        ("recall_open", {"handle": "' OR 1=1 --"}),
-        ("recall_open", {"handle": "../../etc/passwd"}),
-        ("recall_open", {"handle": "a\u0000b"}),
-        ("recall_open", {"handle": "zzzzzzzzzz"}),
-        ("recall_open", {"handle": "zzzzzzzzzz", "from": 1e300}),
+        ("recall_open", {"recall_id": megabyte}),
+        ("recall_open", {"recall_id": "' OR 1=1 --"}),
+        ("recall_open", {"recall_id": "../../etc/passwd"}),
+        ("recall_open", {"recall_id": "a\u0000b"}),
+        ("recall_open", {"recall_id": "zzzzzzzzzz"}),
+        ("recall_open", {"recall_id": "zzzzzzzzzz", "from": 1e300}),
         ("recall_outline", {"from": -1}),
         ("recall_outline", {"from": 10**9}),
         ("recall_outline", {"from": {"$gt": 0}}),
@@ -236,7 +236,7 @@ async def hostile_calls_are_one_line(client, ground):
     except AssertionError:
         raise
     except Exception as error:
-        assert "no such tool" in str(error), error
+        assert "unknown tool" in str(error), error
 
 
 async def all_of_it(client, ground):

@@ -15,7 +15,7 @@ USAGE = {"input_tokens": 11, "output_tokens": 7, "cache_creation_input_tokens": 
 
 
 class Upstream:
-    """Answers every request of its dialect. Where it lacks a feature it refuses what it does not know, as strict servers do; where it
+    """Answers every request of its API format. Where it lacks a feature it refuses what it does not know, as strict servers do; where it
     has one it answers with `canned`, byte for byte."""
 
     def __init__(self, canned=None):
