@@ -112,6 +112,21 @@ pub(super) fn find_shaped_keys<'r>(text: &[u8], rules: &'r Rules) -> Vec<SecretM
     merge_overlaps(found)
 }
 
+/// The number of bytes after a literal in which the same literal may begin again. Chosen by hand: it covers the
+/// longest part that one published prefix adds to another, such as `cli_` to `prf_`.
+const REPETITION_REACH_BYTES: usize = 8;
+/// The minimum length in bytes of a literal that a random key does not contain by chance.
+const MIN_TELLING_LITERAL_BYTES: usize = 4;
+
+/// Whether the literal in this byte range begins again right after it. No key repeats its own beginning, so only
+/// the last occurrence can start a key.
+fn begins_again(text: &[u8], start: usize, end: usize) -> bool {
+    let literal = &text[start..end];
+    let reach = if literal.len() < MIN_TELLING_LITERAL_BYTES { 0 } else { REPETITION_REACH_BYTES };
+    let near = &text[end..text.len().min(end + reach + literal.len())];
+    near.windows(literal.len()).any(|window| window == literal)
+}
+
 /// Widens a byte range to whole characters. A rule that reaches its maximum length may end inside a
 /// character.
 fn widen_to_characters(text: &[u8], start: usize, end: usize) -> (usize, usize) {
@@ -207,9 +222,7 @@ impl<'t, 'r> SecretScan<'t, 'r> {
             if start < at {
                 continue;
             }
-            // No key repeats its own beginning. If a beginning is repeated, only the last one can start a
-            // key.
-            if text[end..].starts_with(&text[start..end]) {
+            if begins_again(text, start, end) {
                 continue;
             }
             if let Some((vendor, range)) = self.key_at(start, &rules.literal_meanings[pattern]) {
