@@ -57,9 +57,10 @@ fn model_of(body: &str) -> String {
 /// Describes a compaction: the size of its checkpoint, the notes of the report, and what the audit of a summary found.
 fn describe(report: Option<&CompactionReport>) -> String {
     let Some(report) = report else { return "no report".to_owned() };
-    let findings = report.findings.iter().map(|finding| {
-        format!("{:?} from {}: {} ({})", finding.action, finding.section, finding.text, finding.why)
-    });
+    let findings = report
+        .findings
+        .iter()
+        .map(|finding| format!("{:?} from {}: {} ({})", finding.action, finding.section, finding.text, finding.why));
     let checkpoint = report.checkpoint.map(|checkpoint| format!("checkpoint of {} tokens", checkpoint.tokens.number()));
     checkpoint.into_iter().chain(report.notes.iter().cloned()).chain(findings).collect::<Vec<_>>().join("\n")
 }

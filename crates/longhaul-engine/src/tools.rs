@@ -255,7 +255,8 @@ pub(crate) fn changes_environment(command: &str) -> bool {
 pub(crate) fn installs_something(command: &str) -> bool {
     let is_known = |part: &Command| {
         let rows = TABLES.changing.commands.iter();
-        rows.filter(|listed| listed.contains("install") || listed.ends_with(" add")).any(|listed| part.starts_with(command, listed))
+        rows.filter(|listed| listed.contains("install") || listed.ends_with(" add"))
+            .any(|listed| part.starts_with(command, listed))
     };
     shell::parse_commands(command).iter().any(is_known)
 }

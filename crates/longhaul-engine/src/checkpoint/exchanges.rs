@@ -52,9 +52,11 @@ pub(super) fn collect_exchanges<'d>(input: &CheckpointInput<'d>) -> Vec<Exchange
     let mut checkpoint = input.previous_turn;
     for (at, message) in messages.iter().enumerate() {
         let end = messages.get(at + 1).map_or(usize::MAX, |next| next.at.unit);
-        exchanges.extend(checkpoint.take_if(|turn| *turn < message.at.unit).map(|turn| {
-            Exchange::behind_checkpoint(input, turn, message.at.unit)
-        }));
+        exchanges.extend(
+            checkpoint
+                .take_if(|turn| *turn < message.at.unit)
+                .map(|turn| Exchange::behind_checkpoint(input, turn, message.at.unit)),
+        );
         let before = exchanges.last().and_then(|before| before.answer);
         let asked_back = before.filter(|answer| answer.tool_use().is_none() && has_question(last_line(answer.text())));
         let is_continuation = is_small_talk(message.text()) && asked_back.is_none();
@@ -114,7 +116,8 @@ fn find_answer<'d>(input: &CheckpointInput<'d>, start: usize, end: usize) -> Opt
     let evidence = input.evidence;
     let first = evidence.tool_uses.partition_point(|item| item.at.unit <= start);
     let uses = evidence.tool_uses[first..].iter().take_while(|item| item.at.unit < end);
-    let submitted = uses.filter(inside).filter(|item| item.tool_use().is_some_and(|tool_use| tool_use.submits_work)).last();
+    let submitted =
+        uses.filter(inside).filter(|item| item.tool_use().is_some_and(|tool_use| tool_use.submits_work)).last();
     let first = evidence.assistant_texts.partition_point(|item| item.at.unit <= start);
     let texts = evidence.assistant_texts[first..].iter().take_while(|item| item.at.unit < end);
     let is_answer = |item: &&EvidenceItem| item.visible && item.is_closing && !item.text().trim().is_empty();

@@ -99,7 +99,9 @@ fn source_name(tool_use: &ToolUse) -> String {
 fn searched_file(command: &str) -> Option<&str> {
     let is_file = |word: &&str| {
         let (stem, ending) = word.rsplit_once('.').unwrap_or((word, ""));
-        stem.ends_with(char::is_alphanumeric) && (1..=5).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        stem.ends_with(char::is_alphanumeric)
+            && (1..=5).contains(&ending.len())
+            && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     let outside_quotes = command.split(['"', '\'']).step_by(2).flat_map(str::split_whitespace);
     let mut files = outside_quotes.filter(is_file);
@@ -138,19 +140,30 @@ impl NamesOfInterest {
                 add(&tool_use.request, SEARCH_NAME_WEIGHT);
             } else if tool_use.action.verb == Verb::Run && tool_use.action.is_read_only {
                 // The quoted words of a command that only reads are mostly a pattern.
-                tool_use.request.split(['"', '\'']).skip(1).step_by(2).for_each(|pattern| add(pattern, SEARCH_NAME_WEIGHT));
+                tool_use
+                    .request
+                    .split(['"', '\''])
+                    .skip(1)
+                    .step_by(2)
+                    .for_each(|pattern| add(pattern, SEARCH_NAME_WEIGHT));
             }
         }
         for text in evidence.assistant_texts.iter().filter_map(EvidenceItem::assistant_text) {
-            text.key_sentences.iter().filter(|note| note.states_finding).for_each(|note| add(&note.text, FINDING_NAME_WEIGHT));
+            text.key_sentences
+                .iter()
+                .filter(|note| note.states_finding)
+                .for_each(|note| add(&note.text, FINDING_NAME_WEIGHT));
         }
         let mut names: Vec<(String, f64)> = weights.into_iter().collect();
-        names.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| other.0.len().cmp(&one.0.len())).then_with(|| one.0.cmp(&other.0)));
+        names.sort_by(|one, other| {
+            other.1.total_cmp(&one.1).then_with(|| other.0.len().cmp(&one.0.len())).then_with(|| one.0.cmp(&other.0))
+        });
         names.truncate(MAX_FINDING_NAMES);
         if names.is_empty() {
             return None;
         }
-        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(names.iter().map(|(name, _)| name)).ok()?;
+        let finder =
+            AhoCorasick::builder().match_kind(MatchKind::Standard).build(names.iter().map(|(name, _)| name)).ok()?;
         Some(Self { finder, names })
     }
 
@@ -198,7 +211,11 @@ fn split_line_number(line: &str) -> (Option<usize>, &str) {
     let bare = line.trim_start();
     // A search in several files prints the path first.
     let bare = match bare.split_once(':') {
-        Some((path, rest)) if path.contains(['/', '.']) && !path.contains(' ') && rest.starts_with(|c: char| c.is_ascii_digit()) => rest,
+        Some((path, rest))
+            if path.contains(['/', '.']) && !path.contains(' ') && rest.starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            rest
+        }
         _ => bare,
     };
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
@@ -212,8 +229,21 @@ fn split_line_number(line: &str) -> (Option<usize>, &str) {
 /// Returns whether a line of code defines something.
 fn is_definition(line: &str) -> bool {
     const OPENINGS: [&str; 15] = [
-        "def ", "async def ", "class ", "fn ", "pub fn ", "pub(crate) fn ", "pub struct ", "struct ", "enum ", "trait ", "func ", "function ",
-        "export function ", "interface ", "type ",
+        "def ",
+        "async def ",
+        "class ",
+        "fn ",
+        "pub fn ",
+        "pub(crate) fn ",
+        "pub struct ",
+        "struct ",
+        "enum ",
+        "trait ",
+        "func ",
+        "function ",
+        "export function ",
+        "interface ",
+        "type ",
     ];
     OPENINGS.iter().any(|opening| line.starts_with(opening))
 }

@@ -214,8 +214,11 @@ impl Notes {
         let roots: Vec<usize> =
             (0..self.parts.len()).filter(|at| self.is_content(*at) && self.parts[*at].parent.is_none()).collect();
         let families: Vec<Vec<usize>> = roots.iter().map(|root| self.family_of(*root)).collect();
-        let items: Vec<BudgetItem> =
-            roots.iter().zip(&families).map(|(root, family)| self.to_budget_item(*root, family, &tokens, weights)).collect();
+        let items: Vec<BudgetItem> = roots
+            .iter()
+            .zip(&families)
+            .map(|(root, family)| self.to_budget_item(*root, family, &tokens, weights))
+            .collect();
         let mut openings = vec![0; self.parts.len() + 1];
         for (at, _) in self.parts.iter().enumerate().filter(|(at, _)| !self.is_content(*at)) {
             openings[at + 1] = tokens[at];

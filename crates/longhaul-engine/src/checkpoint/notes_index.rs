@@ -42,7 +42,8 @@ impl<'d> NotesIndex<'d> {
             return Some(NotesPlace::SinceThen);
         }
         let is_lacking = match &draft.source {
-            CandidateSource::UserRule(_) | CandidateSource::CarriedItem(Section::Constraints | Section::NotInSummary, _) => {
+            CandidateSource::UserRule(_)
+            | CandidateSource::CarriedItem(Section::Constraints | Section::NotInSummary, _) => {
                 let rule = candidate.shortest_text();
                 is_lasting_rule(&rule) && self.lacks_rule(&rule)
             }

@@ -5,8 +5,8 @@
 //! heading belongs to the section before it.
 
 use super::render::{
-    EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE, SOURCE_PREFIX,
-    SUMMARY_ESCAPE, SUMMARY_OPENING, ends_summary,
+    EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE,
+    SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING, ends_summary,
 };
 use super::{Checkpoint, CompletedAction, QuotedLines, QuotedSummary, Section};
 use crate::evidence::has_rule;
@@ -82,7 +82,8 @@ impl Checkpoint {
                     };
                     let lines: Vec<String> = piece.lines.iter().map(unescaped).collect();
                     let text = Redacted::assume_redacted(lines.join("\n").trim().to_owned());
-                    checkpoint.summary = Some(QuotedSummary { author: Redacted::assume_redacted(author.to_owned()), text });
+                    checkpoint.summary =
+                        Some(QuotedSummary { author: Redacted::assume_redacted(author.to_owned()), text });
                 }
             }
         }
@@ -102,7 +103,8 @@ impl Checkpoint {
             PieceKind::Summary(_) => 2 * (Section::EarlierWork as usize + 1) + 1,
         };
         let has_unknown_heading = |piece: &Piece<'_>| {
-            !matches!(piece.kind, PieceKind::Summary(_)) && piece.lines.iter().any(|line| line.starts_with(HEADING_PREFIX))
+            !matches!(piece.kind, PieceKind::Summary(_))
+                && piece.lines.iter().any(|line| line.starts_with(HEADING_PREFIX))
         };
         has_checkpoint_frame(text)
             && ended
@@ -123,7 +125,9 @@ impl Checkpoint {
                 *rule = Redacted::literal(UNVERIFIED_PREFIX).append(rule);
             }
         }
-        if let Some(summary) = self.summary.as_mut().filter(|summary| !summary.author.as_str().starts_with(UNVERIFIED_PREFIX)) {
+        if let Some(summary) =
+            self.summary.as_mut().filter(|summary| !summary.author.as_str().starts_with(UNVERIFIED_PREFIX))
+        {
             summary.author = Redacted::literal(UNVERIFIED_PREFIX).append(&summary.author);
         }
         self

@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::input::CheckpointInput;
 use super::weights::{
-    MAX_RARITY, MAX_TELLING_SHARE, MIN_RARITY_WORD_CHARS, MIN_TELLING_TEXTS, NAME_FACTOR, RARITY_EXTRA_WORDS, RARITY_SCALE,
-    VISIBLE_WORD_FACTOR,
+    MAX_RARITY, MAX_TELLING_SHARE, MIN_RARITY_WORD_CHARS, MIN_TELLING_TEXTS, NAME_FACTOR, RARITY_EXTRA_WORDS,
+    RARITY_SCALE, VISIBLE_WORD_FACTOR,
 };
 use crate::evidence::{is_common_word, split_words};
 
@@ -35,7 +35,8 @@ impl WordRarity {
             let is_visible = !(input.is_summarized)(item.at.unit);
             rarity.texts += 1.0;
             for word in informative_words(item.text()) {
-                let entry = rarity.words.entry(word.hash).or_insert(WordUse { last_text: usize::MAX, ..WordUse::default() });
+                let entry =
+                    rarity.words.entry(word.hash).or_insert(WordUse { last_text: usize::MAX, ..WordUse::default() });
                 entry.is_visible |= is_visible;
                 if entry.last_text != index {
                     (entry.texts, entry.last_text) = (entry.texts + 1.0, index);

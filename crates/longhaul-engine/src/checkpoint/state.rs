@@ -10,7 +10,10 @@ use super::exchanges::Exchange;
 use super::input::CheckpointInput;
 use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
-use super::weights::{MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS, MIN_SENTENCE_FINDING_SCORE, FINDING_AGE_LOSS, ROOT_SCORE};
+use super::weights::{
+    FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
+    MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE,
+};
 use crate::action::{Outcome, Verb};
 use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse};
 use crate::tools::installs_something;
@@ -151,7 +154,8 @@ pub(super) fn compute<'d>(
     writer_runs: &HashSet<usize>,
     tasks: Option<&'d [Task]>,
 ) -> State<'d> {
-    let mut state = State { lines: Vec::new(), told_uses: Vec::new(), told_paths: Vec::new(), told_helpers: Vec::new() };
+    let mut state =
+        State { lines: Vec::new(), told_uses: Vec::new(), told_paths: Vec::new(), told_helpers: Vec::new() };
     let active = exchanges.last().and_then(|exchange| exchange.request);
     let hidden = active.filter(|request| (input.is_summarized)(request.at.unit));
     state.lines.extend(hidden.map(StateLine::Request));
@@ -161,7 +165,12 @@ pub(super) fn compute<'d>(
     let (helpers, mut work): (Vec<&NetFileChange>, Vec<&NetFileChange>) =
         changed.partition(|file| is_helper(file, &scripts));
     // If only helpers were made, they are the work.
-    let helpers = if work.is_empty() { work = helpers; Vec::new() } else { helpers };
+    let helpers = if work.is_empty() {
+        work = helpers;
+        Vec::new()
+    } else {
+        helpers
+    };
     work.retain(|file| !(file.created && file.deleted));
     let checks = uses.checks(writer_runs);
     let last_change = work.iter().map(|file| file.last_change).max();
@@ -173,7 +182,10 @@ pub(super) fn compute<'d>(
     let several = work.len() > 1;
     for file in work {
         // Some tools run the tests with each edit.
-        let own = uses.list.iter().find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
+        let own = uses
+            .list
+            .iter()
+            .find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
         let own = own.map(|(index, item, tool_use)| Check { item, tool_use, index: *index });
         let since = checks.iter().find(|check| check.index > file.last_change && several).copied();
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
@@ -290,7 +302,10 @@ impl<'d> SummarizedUses<'d> {
     }
 
     fn first_change(&self, file: &NetFileChange) -> Option<usize> {
-        self.list.iter().find(|(index, ..)| (file.first_change..=file.last_change).contains(index)).map(|(index, ..)| *index)
+        self.list
+            .iter()
+            .find(|(index, ..)| (file.first_change..=file.last_change).contains(index))
+            .map(|(index, ..)| *index)
     }
 
     /// Returns the last run of each check, the newest first. A script that writes files is a change and no check.
@@ -300,7 +315,10 @@ impl<'d> SummarizedUses<'d> {
         for (index, item, tool_use) in self.list.iter().rev() {
             let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index);
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
-            if is_check && tool_use.action.outcome != Outcome::Unanswered && !seen.contains(&tool_use.normalized_command.as_str()) {
+            if is_check
+                && tool_use.action.outcome != Outcome::Unanswered
+                && !seen.contains(&tool_use.normalized_command.as_str())
+            {
                 seen.push(&tool_use.normalized_command);
                 found.push(Check { item, tool_use, index: *index });
             }
@@ -367,7 +385,9 @@ impl<'d> Counts<'d> {
     /// Returns what was done most often; of equal counts, the first by name.
     fn most(self) -> Option<(&'d str, usize)> {
         let enough = self.0.into_iter().filter(|((what, _), count)| *count >= MIN_REPEATS && !what.is_empty());
-        enough.max_by(|one, other| one.1.cmp(&other.1).then(other.0.cmp(&one.0))).map(|((what, _), count)| (what, count))
+        enough
+            .max_by(|one, other| one.1.cmp(&other.1).then(other.0.cmp(&one.0)))
+            .map(|((what, _), count)| (what, count))
     }
 }
 

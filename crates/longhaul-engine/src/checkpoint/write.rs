@@ -8,8 +8,8 @@ use super::input::{CheckpointInput, SummaryNotes, WrittenCheckpoint};
 use super::notes_index::{NotesIndex, NotesPlace};
 use super::render::heading;
 use super::weights::{
-    BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE, MIN_TOKENS_PER_CANDIDATE,
-    SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
+    BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE,
+    MIN_TOKENS_PER_CANDIDATE, SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
 };
 use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
@@ -50,7 +50,8 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     let mut selection = match input.notes {
         Some(summary) => select_beside_summary(input, summary, &items, &places, left),
         None => {
-            let earlier = frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
+            let earlier =
+                frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
             left = left.saturating_sub(earlier.number());
             select_candidates(input, &candidates, &items, left)
         }
@@ -70,7 +71,8 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
         let over = tokens.number().saturating_sub(input.budget.number());
         if over == 0 || !selection.release(&items, over) {
             let kept = forms.iter().flatten().count();
-            let restored = candidates.iter().zip(&forms).zip(&places).filter(|(_, place)| **place == NotesPlace::Lacking);
+            let restored =
+                candidates.iter().zip(&forms).zip(&places).filter(|(_, place)| **place == NotesPlace::Lacking);
             let restored = restored.filter_map(|((candidate, form), _)| {
                 let (piece, _) = &candidate.forms[(*form)?];
                 Some((candidate.section, piece.one_line()))
@@ -110,7 +112,10 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
     let summary = input.previous.and_then(Checkpoint::summary).filter(|_| input.notes.is_none());
     let summary = summary.map(|summary| {
         let room = input.budget.share(EARLIER_SUMMARY_SHARE);
-        QuotedSummary { text: Notes::parse(&summary.text).fit(room, input.counter, input.weights).text().clone(), ..summary.clone() }
+        QuotedSummary {
+            text: Notes::parse(&summary.text).fit(room, input.counter, input.weights).text().clone(),
+            ..summary.clone()
+        }
     });
     Checkpoint { earlier_work: input.earlier_work.to_vec(), summary, ..Checkpoint::default() }
 }
@@ -119,7 +124,10 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
 fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Checkpoint) -> QuotedSummary {
     let moved = summary.moved.iter().map(|fact| input.counter.count(fact.as_str())).sum::<Tokens>();
     let room = input.budget - rest.tokens(input.counter, input.marker) - moved - SUMMARY_FRAME_TOKENS;
-    QuotedSummary { author: summary.author.clone(), text: summary.notes.fit(room, input.counter, input.weights).text().clone() }
+    QuotedSummary {
+        author: summary.author.clone(),
+        text: summary.notes.fit(room, input.counter, input.weights).text().clone(),
+    }
 }
 
 /// Selects what stands behind a model's summary. It takes the room that the summary leaves, and a part of the summary's

@@ -38,8 +38,8 @@ use parsed_output::ParsedOutput;
 use proposal::{DigestProposal, HeadParts, count_with_noun};
 use weights::{DEFAULT_DIVISOR, DEFAULT_TOKENS, ESTIMATED_CHARS, MAX_BYTES_PER_TOKEN, MIN_DIGEST_TOKENS};
 
-pub(crate) use expected_kind::expected_kind;
 pub use existing_digest::{is_digest, shorten_to_first_line};
+pub(crate) use expected_kind::expected_kind;
 pub use focus::Focus;
 pub use one_line::one_line_digest;
 pub(crate) use one_line::{failure_line, one_line_text};

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{NamedValue, json_fields, named_values};
 use super::weights::{
     self, MAX_KEY_LINE_BYTES, MAX_KEY_LINES, MAX_QUOTED_ERRORS, MAX_SEARCHED_BYTES, SHORT_OUTPUT_BYTES,
     SHORT_OUTPUT_LINES, TAIL_BYTES,
 };
 use super::words::{EVIDENCE_WORDS, contains_any};
+use super::{NamedValue, json_fields, named_values};
 use crate::action::{Action, Outcome, Verb};
 use crate::block_cache::ContentKey;
 use crate::digest::OUTPUT_WORDS;

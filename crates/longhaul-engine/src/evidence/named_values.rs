@@ -53,11 +53,12 @@ fn collect(name: &str, value: &Value, is_wanted: &dyn Fn(&str, &str) -> bool, fo
 fn names_identity(name: &str) -> bool {
     let name = name.to_lowercase();
     let is_end = |word: &String| {
-        name.strip_suffix(word.as_str()).or_else(|| name.strip_suffix('s')?.strip_suffix(word.as_str())).is_some_and(|rest| {
-            rest.is_empty() || rest.ends_with(['_', '-', '.']) || word.len() > 3
-        })
+        name.strip_suffix(word.as_str())
+            .or_else(|| name.strip_suffix('s')?.strip_suffix(word.as_str()))
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.']) || word.len() > 3)
     };
-    EVIDENCE_WORDS.identity_fields.iter().any(is_end) || name.len() > 2 && name.ends_with("id") && name != "valid" && name != "paid"
+    EVIDENCE_WORDS.identity_fields.iter().any(is_end)
+        || name.len() > 2 && name.ends_with("id") && name != "valid" && name != "paid"
 }
 
 /// Returns whether a value looks like an identity: one word with letters and digits, or with a sign such as `#` or `@`.
@@ -82,7 +83,10 @@ mod tests {
     #[test]
     fn identities_are_found_by_their_name_or_form() {
         let call = json!({"user_id": "omar_3817", "cabin": "economy", "limit": 20, "flights": [{"flight_number": "HAT028", "date": "2024-05-21"}]});
-        assert_eq!(shown(values_of_arguments(call.as_object().unwrap())), ["user_id omar_3817", "flight_number HAT028"]);
+        assert_eq!(
+            shown(values_of_arguments(call.as_object().unwrap())),
+            ["user_id omar_3817", "flight_number HAT028"]
+        );
         let result = json!({"reservations": ["X7BYG1"], "payment_methods": {"gift_card_34": {"id": "gift_card_34", "amount": 22}}, "paid": "yes"});
         assert_eq!(shown(values_of_result(&result)), ["id gift_card_34"]);
     }

@@ -164,7 +164,8 @@ fn is_refused(action: &Action, opening: &str, ending: &str, tool_call: &ToolCall
 fn ran_scripts(command: &str) -> Vec<String> {
     let script = |part: &Command| {
         let name = part.words.first().map_or("", |word| word.text.as_str());
-        let is_path = name.starts_with("./") || name.contains('/') && !name.starts_with("/usr/") && !name.starts_with("/bin/");
+        let is_path =
+            name.starts_with("./") || name.contains('/') && !name.starts_with("/usr/") && !name.starts_with("/bin/");
         if is_path {
             return Some(name.to_owned());
         }
@@ -211,7 +212,9 @@ mod tests {
     fn scripts_that_are_run_are_told_from_those_that_are_only_named() {
         assert_eq!(ran_scripts("cd /app && python3 fix.py --all"), ["fix.py"]);
         assert_eq!(ran_scripts("./run.sh; node --inspect lib/a.mjs | tail -3"), ["./run.sh", "lib/a.mjs"]);
-        for command in ["cat fix.py", "rm fix.py", "git add fix.py", "python3 -c 'import a.b'", "python3 -m pytest tests"] {
+        for command in
+            ["cat fix.py", "rm fix.py", "git add fix.py", "python3 -c 'import a.b'", "python3 -m pytest tests"]
+        {
             assert_eq!(ran_scripts(command), Vec::<String>::new(), "{command}");
         }
     }

@@ -11,7 +11,8 @@ use super::survey::Survey;
 use super::workspace::{EarlierActions, Workspace};
 use crate::Tokens;
 use crate::checkpoint::{
-    self, Checkpoint, CheckpointInput, EarlierWork, QuotedLines, QuotedSummary, RecallPage, Section, SummaryNotes, Topic,
+    self, Checkpoint, CheckpointInput, EarlierWork, QuotedLines, QuotedSummary, RecallPage, Section, SummaryNotes,
+    Topic,
 };
 use crate::facts::Facts;
 use crate::host_text;
@@ -230,7 +231,8 @@ fn audit_supplied_summary(work: &mut Workspace<'_, '_, '_>, gone: &BTreeSet<usiz
     let Some(answer) = &survey.options.summary else {
         return SuppliedSummary { author: Redacted::literal(""), audited: None, note: None };
     };
-    let author = work.redactor.redact(&answer.author, RedactionMode::Text).text.one_line(80).replace_with_literal("]", ")");
+    let author =
+        work.redactor.redact(&answer.author, RedactionMode::Text).text.one_line(80).replace_with_literal("]", ")");
     let audited = match answer.scope.find_turns(survey.transcript, gone) {
         None => Err("what it was asked about has changed since".to_owned()),
         Some(covers) => match &*work.audited(answer) {

@@ -27,17 +27,26 @@ impl CandidateCollector<'_, '_> {
                 _ => self.input.weights.carried.item,
             };
             let is_read = |item: &&Redacted| section == Section::RelevantFiles && item.as_str().ends_with("— read");
-            let is_replaced =
-                |item: &&Redacted| section == Section::State && self.replaces_state(item.as_str());
+            let is_replaced = |item: &&Redacted| section == Section::State && self.replaces_state(item.as_str());
             let items = before.list(section);
-            for (place, item) in items.iter().enumerate().filter(|(_, item)| !is_read(item) && !is_replaced(item)).collect::<Vec<_>>() {
+            for (place, item) in
+                items.iter().enumerate().filter(|(_, item)| !is_read(item) && !is_replaced(item)).collect::<Vec<_>>()
+            {
                 // Of equal items keep the last.
                 if has_pages && items[place + 1..].contains(item) {
                     continue;
                 }
                 // A newer request makes the one of the earlier state a part of the log.
-                if section == Section::State && StateLabel::of_text(item.as_str()) == Some(StateLabel::Request) && has_newer_request {
-                    self.push(CandidateSource::CarriedRequest(item), None, (1, place), self.input.weights.log.request * self.input.weights.carried.factor);
+                if section == Section::State
+                    && StateLabel::of_text(item.as_str()) == Some(StateLabel::Request)
+                    && has_newer_request
+                {
+                    self.push(
+                        CandidateSource::CarriedRequest(item),
+                        None,
+                        (1, place),
+                        self.input.weights.log.request * self.input.weights.carried.factor,
+                    );
                     continue;
                 }
                 let is_paged = section == Section::Goal && has_pages && !has_rule(item.as_str());
@@ -61,13 +70,16 @@ impl CandidateCollector<'_, '_> {
             })
         };
         let has_new = |wanted: StateLabel| new_lines().any(|line| StateLabel::of_line(line) == wanted);
-        let has_file = |path: &str| new_lines().any(|line| matches!(line, StateLine::File(file, _) if file.path == path));
+        let has_file =
+            |path: &str| new_lines().any(|line| matches!(line, StateLine::File(file, _) if file.path == path));
         let Some(label) = StateLabel::of_text(earlier) else { return false };
         match label {
             // What was being tried is over, and after a change the checks before it prove nothing.
             StateLabel::LastWords | StateLabel::Repetition => true,
             StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => {
-                [StateLabel::File, StateLabel::Passed, StateLabel::Failed, StateLabel::LastChecks].into_iter().any(has_new)
+                [StateLabel::File, StateLabel::Passed, StateLabel::Failed, StateLabel::LastChecks]
+                    .into_iter()
+                    .any(has_new)
             }
             StateLabel::File => path_of_line(earlier).is_some_and(has_file),
             StateLabel::Finding => has_new(label),

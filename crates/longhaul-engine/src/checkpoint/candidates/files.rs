@@ -132,7 +132,9 @@ impl<'d> CandidateCollector<'_, 'd> {
                 file if file.created && file.changes <= MAX_SCRATCH_CHANGES => (1, self.input.weights.log.scratch_file),
                 file if file.created => (1, self.input.weights.log.changed_file),
                 // An entry already describes this change with the whole path.
-                file if file.changes == 1 && short_path(&file.path) == file.path => (0, self.input.weights.log.scratch_file),
+                file if file.changes == 1 && short_path(&file.path) == file.path => {
+                    (0, self.input.weights.log.scratch_file)
+                }
                 _ => (0, self.input.weights.log.changed_file),
             };
             let before = noted.get(&file.path).copied();

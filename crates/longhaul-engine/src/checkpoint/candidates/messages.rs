@@ -64,7 +64,8 @@ impl<'d> CandidateCollector<'_, 'd> {
         let answer = exchange.answer.map_or("", EvidenceItem::text);
         let request = exchange.request.map_or("", EvidenceItem::text);
         let density = rarity.density(request).max(rarity.density(answer));
-        base * (self.input.weights.log.plain_exchange_share + (1.0 - self.input.weights.log.plain_exchange_share) * f64::from(density))
+        base * (self.input.weights.log.plain_exchange_share
+            + (1.0 - self.input.weights.log.plain_exchange_share) * f64::from(density))
     }
 
     /// Adds the messages that may be from a person, and those that a host passed on inside another block.
@@ -112,8 +113,13 @@ impl<'d> CandidateCollector<'_, 'd> {
                 let is_same = |other: &HashSet<&str>| {
                     names.intersection(other).count() as f32 >= names.len() as f32 * weights::MIN_SAME_NAMES_SHARE
                 };
-                let is_refined = note.states_finding && !names.is_empty() && newer_names.iter().rev().take(RECENT_SENTENCES).any(is_same);
-                if !note.claims_success && !is_refined && !newer[recent..].iter().any(|other| note.fingerprint.is_covered_by(other)) {
+                let is_refined = note.states_finding
+                    && !names.is_empty()
+                    && newer_names.iter().rev().take(RECENT_SENTENCES).any(is_same);
+                if !note.claims_success
+                    && !is_refined
+                    && !newer[recent..].iter().any(|other| note.fingerprint.is_covered_by(other))
+                {
                     newer.push(&note.fingerprint);
                     places.push(place);
                     if note.states_finding {

@@ -190,7 +190,8 @@ pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<
 fn mark_revisited(exchanges: &mut [Exchange<'_>], rarity: &WordRarity) {
     let mut later: Vec<HashSet<u64>> = Vec::new();
     for exchange in exchanges.iter_mut().rev() {
-        let text = |item: Option<&EvidenceItem>| item.map_or_else(HashSet::new, |item| rarity.telling_words(item.text()));
+        let text =
+            |item: Option<&EvidenceItem>| item.map_or_else(HashSet::new, |item| rarity.telling_words(item.text()));
         let request = text(exchange.request);
         if let Some(answer) = exchange.answer.filter(|_| exchange.status == RequestStatus::Unknown) {
             let own: HashSet<u64> = request.union(&text(Some(answer))).copied().collect();

@@ -73,9 +73,7 @@ impl ExchangeText {
                 SideName::Request => {
                     let quoted = text.append_literal("“").append(&words).append_literal("”");
                     match &self.asked_back {
-                        Some(question) => {
-                            quoted.append_literal(" (asked: ").append(question).append_literal(")")
-                        }
+                        Some(question) => quoted.append_literal(" (asked: ").append(question).append_literal(")"),
                         None => quoted,
                     }
                 }
@@ -201,7 +199,8 @@ fn order_pieces(request: Option<&Side>, answer: Option<&Side>) -> Vec<(SideName,
         order.into_iter().map(move |(piece, value)| (name, piece, value)).collect::<Vec<(SideName, usize, TextValue)>>()
     };
     let (request, answer) = (ranked(SideName::Request, request), ranked(SideName::Answer, answer));
-    let mut others: Vec<(SideName, usize, TextValue)> = request.iter().skip(1).chain(answer.iter().skip(1)).copied().collect();
+    let mut others: Vec<(SideName, usize, TextValue)> =
+        request.iter().skip(1).chain(answer.iter().skip(1)).copied().collect();
     others.sort_by(|one, other| other.2.total_cmp(&one.2));
     let first = request.first().into_iter().chain(answer.first());
     first.chain(&others).map(|(name, piece, _)| (*name, *piece)).collect()

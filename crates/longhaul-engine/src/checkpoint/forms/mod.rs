@@ -11,18 +11,18 @@ use std::rc::Rc;
 
 use self::exchanges::ExchangeText;
 use super::candidates::{CandidateSource, DraftCandidate};
-use super::input::CheckpointInput;
 use super::excerpt::ExcerptBuilder;
+use super::input::CheckpointInput;
 use super::paths::{ListedPaths, path_of_note, short_path};
 use super::rarity::WordRarity;
 use super::repeated_lines::RepeatedLines;
 use super::row_order::NameUses;
+use super::state::{StateLabel, StateLine};
 use super::weights::{
-    CARRIED_ITEM_CHARS, CARRIED_OUTCOME_CHARS, ITEM_MARKER_TOKENS, MAX_PATH_CHARS, MAX_REPORT_CHARS,
-    MAX_RULE_CHARS, MAX_SOURCE_CHARS,
+    CARRIED_ITEM_CHARS, CARRIED_OUTCOME_CHARS, ITEM_MARKER_TOKENS, MAX_PATH_CHARS, MAX_REPORT_CHARS, MAX_RULE_CHARS,
+    MAX_SOURCE_CHARS,
 };
 use super::{Section, Topic};
-use super::state::{StateLabel, StateLine};
 use crate::evidence::EvidenceItem;
 use crate::redact::{Redacted, RedactionMode, Redactor};
 use crate::texts::{ActionEntry, EntryKind};
@@ -222,7 +222,8 @@ impl<'w, 'd> FormWriter<'w, 'd> {
                 let words = line.as_str().trim_start_matches(StateLabel::Request.words());
                 let words = Redacted::assume_redacted(words.to_owned());
                 let entry = ActionEntry::new(EntryKind::UserRequest, &Redacted::literal(""), &words);
-                let forms = CARRIED_ITEM_CHARS.map(|most| CandidateText::Action(None, entry.with_clipped_outcome(most)));
+                let forms =
+                    CARRIED_ITEM_CHARS.map(|most| CandidateText::Action(None, entry.with_clipped_outcome(most)));
                 (Section::CompletedActions, forms.into())
             }
             CandidateSource::CarriedAction(completed) => {

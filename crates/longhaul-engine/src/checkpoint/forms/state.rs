@@ -3,14 +3,14 @@
 use super::tool_uses::describe_outcome;
 use super::{CandidateText, FormWriter};
 use crate::action::Verb;
+use crate::checkpoint::Section;
 use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::state::{Check, Repetition, StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights::{
     CHECK_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_FILE_LINES, STATE_REQUEST_BYTES,
-    STATE_TASKS, STATE_TASK_CHARS, STATE_VALUES, STATE_WORDS_CHARS,
+    STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
 };
-use crate::checkpoint::Section;
 use crate::evidence::{EvidenceItem, Task, TaskState, score_user_text};
 use crate::redact::Redacted;
 
@@ -70,13 +70,9 @@ impl FormWriter<'_, '_> {
             file if file.deleted => Redacted::literal(" (deleted)"),
             file if file.restored => Redacted::literal(" (put back as it was)"),
             file if file.created && file.changes == 1 => Redacted::literal(" (new)"),
-            file if file.created => {
-                Redacted::literal(" (new, then ").append_number(file.changes - 1).append_literal(if file.changes == 2 {
-                    " edit)"
-                } else {
-                    " edits)"
-                })
-            }
+            file if file.created => Redacted::literal(" (new, then ")
+                .append_number(file.changes - 1)
+                .append_literal(if file.changes == 2 { " edit)" } else { " edits)" }),
             file if file.changes == 1 => Redacted::literal(" (1 edit)"),
             file => Redacted::literal(" (").append_number(file.changes).append_literal(" edits)"),
         };
@@ -93,7 +89,11 @@ impl FormWriter<'_, '_> {
                 let mut text = path.clone().append(&how);
                 let mut now = self.code_list(&added, added_lines);
                 if let Some(earlier) = earlier.as_ref().filter(|_| added_lines > 1) {
-                    now = if now.as_str().is_empty() { earlier.clone() } else { now.append_literal(", ").append(earlier) };
+                    now = if now.as_str().is_empty() {
+                        earlier.clone()
+                    } else {
+                        now.append_literal(", ").append(earlier)
+                    };
                 }
                 let gone = self.code_list(&removed, removed_lines);
                 if !now.as_str().is_empty() {

@@ -108,9 +108,7 @@ pub(super) fn describe_outcome(tool_use: &ToolUse, verdict: &Redacted) -> Redact
         (true, true) if action.exit_status == Some(0) => Redacted::literal("exit 0"),
         (true, true) => Redacted::literal(""),
         // What a program prints of itself is not the outcome.
-        (true, false) if action.verb == Verb::Run => {
-            Redacted::literal("printed “").append(verdict).append_literal("”")
-        }
+        (true, false) if action.verb == Verb::Run => Redacted::literal("printed “").append(verdict).append_literal("”"),
         (true, false) => verdict.clone(),
         (false, true) => words,
         (false, false) => words.append_literal(": ").append(verdict),

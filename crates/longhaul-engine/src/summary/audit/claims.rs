@@ -59,7 +59,8 @@ pub(super) fn find_claims(clause: &str) -> Vec<Claim<'_>> {
         }
     }
     // What is said to be absent cannot be found in the session.
-    claims.retain(|claim| !is_absent || !matches!(claim.kind, ClaimKind::Code | ClaimKind::Identifier | ClaimKind::Path));
+    claims
+        .retain(|claim| !is_absent || !matches!(claim.kind, ClaimKind::Code | ClaimKind::Identifier | ClaimKind::Path));
     claims
 }
 

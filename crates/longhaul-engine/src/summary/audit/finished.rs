@@ -17,7 +17,8 @@ pub(super) struct FinishedWork {
 impl FinishedWork {
     pub(super) fn collect(notes: &Notes, evidence: &Evidence) -> Self {
         let is_finished = |topic: NotesTopic| matches!(topic, NotesTopic::Actions | NotesTopic::Questions);
-        let told = notes.parts().iter().filter(|part| is_finished(part.topic)).map(|part| notes.text_of(part).to_owned());
+        let told =
+            notes.parts().iter().filter(|part| is_finished(part.topic)).map(|part| notes.text_of(part).to_owned());
         let newest = evidence.newest_task_list().map_or(&[][..], |read| read.tasks());
         let done = newest.iter().filter(|task| task.state == TaskState::Done).map(|task| task.text.clone());
         Self { items: told.chain(done).map(|text| (WordBag::new(&text), text)).collect() }

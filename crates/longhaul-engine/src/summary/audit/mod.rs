@@ -124,7 +124,8 @@ pub(crate) fn audit(
     // A model may repeat a secret that it saw, or invent a text that looks like one.
     let text = super::escape_markers(&redactor.redact(unfence(text), RedactionMode::Text).text);
     let notes = Notes::parse(&text);
-    let is_content = |part: &NotesPart| !matches!(part.kind, NotesPartKind::Heading(_)) && !is_empty_item(notes.text_of(part));
+    let is_content =
+        |part: &NotesPart| !matches!(part.kind, NotesPartKind::Heading(_)) && !is_empty_item(notes.text_of(part));
     let content: Vec<usize> = (0..notes.parts().len()).filter(|at| is_content(&notes.parts()[*at])).collect();
     // The last part of a reply that was cut may say something else than the whole would have said.
     let is_cut = answer.completeness == Completeness::Truncated;
@@ -171,7 +172,10 @@ pub(crate) fn audit(
 /// Returns a text without a code fence around the whole of it, which some models write.
 fn unfence(text: &str) -> &str {
     let inside = text.strip_prefix("```").and_then(|rest| rest.split_once('\n')).map(|(_, inside)| inside);
-    inside.and_then(|inside| inside.trim_end().strip_suffix("```")).filter(|inside| !inside.contains("```")).unwrap_or(text)
+    inside
+        .and_then(|inside| inside.trim_end().strip_suffix("```"))
+        .filter(|inside| !inside.contains("```"))
+        .unwrap_or(text)
 }
 
 /// Returns whether a list item only says that there is nothing.

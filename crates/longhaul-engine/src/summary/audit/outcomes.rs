@@ -50,11 +50,16 @@ fn find_tool_uses<'s>(item: &str, source: &'s SessionIndex) -> Vec<&'s ToolUseRe
     if let [command] = commands.as_slice() {
         let command = on_one_line(&command.to_lowercase());
         let is_run = |tool_use: &&ToolUseRecord| tool_use.is_run && tool_use.request.contains(&command);
-        return if command.len() < MIN_COMMAND_BYTES { Vec::new() } else { source.tool_uses.iter().filter(is_run).collect() };
+        return if command.len() < MIN_COMMAND_BYTES {
+            Vec::new()
+        } else {
+            source.tool_uses.iter().filter(is_run).collect()
+        };
     }
     let opening = statement_opening(item).to_lowercase();
     let verb = opening.split_whitespace().next().unwrap_or_default();
-    let paths: Vec<&str> = find_claims(item).into_iter().filter(|claim| claim.kind == ClaimKind::Path).map(|claim| claim.text).collect();
+    let paths: Vec<&str> =
+        find_claims(item).into_iter().filter(|claim| claim.kind == ClaimKind::Path).map(|claim| claim.text).collect();
     match paths.as_slice() {
         [path] if commands.is_empty() && TABLE.editing.iter().any(|word| word == verb) => {
             let path = path.to_lowercase();
