@@ -1,8 +1,8 @@
 //! The checkpoint: the message that replaces the turns that a compaction summarized.
 //!
 //! ```text
-//! evidence, previous checkpoint ──candidates──▶ drafts ──forms──▶ texts ──budget──▶ Checkpoint ──render──▶ Markdown
-//!                      a model's summary ──────────────────────────────────────────▶    ▲───────parse────────┘
+//! evidence, previous checkpoint ──collect──▶ drafts ──word──▶ forms ──select──▶ Checkpoint ──render──▶ Markdown
+//!                  a model's summary ─────────────────────────────────────────▶    ▲───────parse────────┘
 //! ```
 //!
 //! Code quotes the user's and the agent's own words in order of time, with each change and its outcome. It
@@ -76,8 +76,9 @@ pub struct QuotedSummary {
 pub enum Section {
     /// The present: the request, what was changed and checked, values and open problems.
     State,
-    /// The user's requests that are not done, in the user's words. Only a model or an earlier checkpoint fills
-    /// this section.
+    /// The user's requests that are not done, in the user's words. Our own code fills neither this section nor the ones
+    /// for the goal, the active state, ongoing work, errors, decisions, pending and remaining work: it only carries them
+    /// on from a checkpoint that has them.
     ActiveTask,
     /// The messages of people, in order.
     Goal,
@@ -271,7 +272,8 @@ impl Checkpoint {
         Self { earlier_work: Vec::new(), completed: Vec::new(), ..self.clone() }
     }
 
-    /// Moves all list items but the state behind the summary, into the section of what it lacks, after `moved`.
+    /// With a model's summary, puts `moved` and then all list items except those of the state into the section of what
+    /// the summary lacks.
     fn move_behind_summary(&mut self, moved: &[Redacted]) {
         let others = self.lists.iter_mut().skip(Section::State as usize + 1);
         let items: Vec<Redacted> = others.flat_map(std::mem::take).collect();

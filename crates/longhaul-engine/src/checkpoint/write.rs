@@ -13,6 +13,7 @@ use super::weights::{
 };
 use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
+use crate::texts::EntryKind;
 use crate::tokens::budget::{BudgetItem, Selection, fill_budget};
 use crate::tokens::{Tokens, estimate};
 
@@ -130,8 +131,8 @@ fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Ch
     }
 }
 
-/// Selects what stands behind a model's summary. It takes the room that the summary leaves, and a part of the summary's
-/// room if that is little.
+/// Selects what stands behind a model's summary. It gets the room that the summary leaves, but at least
+/// [`BEHIND_SUMMARY_SHARE`] of all.
 fn select_beside_summary(
     input: &CheckpointInput<'_>,
     summary: SummaryNotes<'_>,
@@ -179,7 +180,7 @@ fn select_candidates(
     let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on_topic(&topic)).collect();
     let of_all = |share: f64| (input.budget.number() as f64 * share) as u64;
     // A topic must not displace what people said, least of all their rules.
-    let is_from_people = |index: usize| matches!(candidates[index].section, Section::Goal | Section::Constraints);
+    let is_from_people = |index: usize| candidates[index].is_from_people();
     let mut people = (budget - of_all(TOPIC_SHARE).min(budget)).max(of_all(MIN_PEOPLE_SHARE)).min(budget);
     budget -= people;
     let said = fill_budget(items, &mut heading_tokens, &mut people, is_from_people);
@@ -218,11 +219,12 @@ fn assemble(candidates: &[WordedCandidate], forms: &[Option<usize>]) -> Checkpoi
         }
     }
     // Omit a rule that a quoted message already contains.
-    let bare = |text: &Redacted| text.as_str().split_whitespace().collect::<String>();
-    let said: Vec<String> = checkpoint.list(Section::Goal).iter().map(bare).collect();
+    let bare = |text: &str| text.split_whitespace().collect::<String>();
+    let requests = checkpoint.completed.iter().filter(|action| action.entry.kind() == EntryKind::UserRequest);
+    let said: Vec<String> = requests.map(|request| bare(&request.entry.to_string())).collect();
     let mut seen = HashSet::new();
     let mut is_new = |rule: &Redacted| {
-        let rule = bare(rule);
+        let rule = bare(rule.as_str());
         !said.iter().any(|said| said.contains(&rule)) && seen.insert(rule)
     };
     checkpoint.lists[Section::Constraints as usize].retain(&mut is_new);

@@ -3,8 +3,8 @@
 //! of time.
 //!
 //! ```text
-//! user turns       ──▶ user_messages      what a person wrote, without text that the host program added
-//! assistant turns  ──▶ assistant_texts    closing replies, and sentences that state causes, results and decisions
+//! user turns       ──▶ user_messages      messages of people, of other agents and of unknown authors, without the host's text
+//! assistant turns  ──▶ assistant_texts    all texts and readable reasoning, each with its key sentences
 //! tool calls       ──▶ tool_uses          commands with their key lines, file changes, questions, task lists
 //! ```
 //!

@@ -36,7 +36,7 @@ impl CandidateCollector<'_, '_> {
                 if has_pages && items[place + 1..].contains(item) {
                     continue;
                 }
-                // A newer request makes the one of the earlier state a part of the log.
+                // If there is a newer request, the earlier one is listed among the actions.
                 if section == Section::State
                     && StateLabel::of_text(item.as_str()) == Some(StateLabel::Request)
                     && has_newer_request

@@ -26,8 +26,9 @@ pub(super) struct DraftCandidate<'d> {
     pub(super) source: CandidateSource<'d>,
     /// The turn that the candidate is about; `None` for an item of the previous checkpoint.
     pub(super) turn: Option<usize>,
-    /// The position by which the checkpoint is sorted: mostly the turn plus 1, then an order inside the turn. Items of
-    /// the previous checkpoint come first.
+    /// The position by which the checkpoint is sorted: for most candidates the turn plus 1, then an order inside the
+    /// turn. Items of the previous checkpoint have 0 or 1 and come first; lines of the state, lines that were read and
+    /// quotes are in sections of their own, where only their order among each other counts.
     pub(super) position: (usize, usize),
     /// The number of the action; 0 until it is numbered.
     pub(super) action_number: u32,
@@ -259,7 +260,7 @@ impl<'d> CandidateCollector<'_, 'd> {
             let source: Rc<str> = found.source.into();
             for (place, (line, score)) in found.lines.into_iter().enumerate() {
                 let value = self.input.weights.log.found_line * score * self.age_factor(found.turn);
-                // Behind the lines that somebody asked to quote.
+                // Between the lines about a topic and those that the host asked to keep.
                 let position = (usize::MAX - self.turn_count + found.turn, place);
                 self.push(CandidateSource::FoundLine(Rc::clone(&source), line), Some(found.turn), position, value);
             }

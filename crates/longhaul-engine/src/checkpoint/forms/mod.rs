@@ -103,6 +103,12 @@ impl WordedCandidate {
         }
     }
 
+    /// Returns whether the candidate is a request or a rule of a person.
+    pub(super) fn is_from_people(&self) -> bool {
+        let entry = self.forms.first().and_then(|(text, _)| text.to_entry());
+        self.section == Section::Constraints || entry.is_some_and(|(_, entry)| entry.kind() == EntryKind::UserRequest)
+    }
+
     pub(super) fn is_on_topic(&self, topic: &Topic) -> bool {
         self.forms.last().is_some_and(|(piece, _)| topic.matches(&piece.text()))
     }

@@ -43,7 +43,8 @@ use stated_rule::StatedRule;
 pub(crate) struct AuditedSummary {
     /// The summary without the parts that the session contradicts. If there are none, it is the same byte for byte.
     pub(crate) notes: Notes,
-    /// The removed words that are not false but no person's, each with its origin.
+    /// The instructions that only a tool or the agent gave: removed from the summary, and quoted behind it with their
+    /// origin.
     pub(crate) moved: Vec<Redacted>,
     /// The tool calls whose outcome the summary reported wrongly.
     pub(crate) misreported: BTreeSet<BlockPosition>,

@@ -87,7 +87,7 @@ impl OriginIndex {
         }
         for (at, turn) in transcript.turns.iter().enumerate() {
             if let TurnKind::Checkpoint(block) = &turn.kind {
-                // An earlier audit accepted these sections as the words of people. The rest of a checkpoint
+                // In a checkpoint, these sections have people's words. The rest of a checkpoint
                 // has no origin.
                 let earlier = Checkpoint::parse(&block.text()).unwrap_or_default();
                 for section in [Section::ActiveTask, Section::Goal, Section::Constraints, Section::NotInSummary] {
