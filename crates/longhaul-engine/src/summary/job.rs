@@ -87,9 +87,9 @@ impl SummaryJob {
         self.budget.share(REPLY_MARGIN)
     }
 
-    /// Splits the turns into as many parts as a window requires, in order. The reply to each part
-    /// goes into the prompt of the next one. Nothing is dropped: a turn that is larger than the room for turns is split, between lines if possible. Returns no parts if
-    /// the window is too small for any.
+    /// Splits the turns into as many parts as a window requires, in order. The reply to each part goes into the
+    /// prompt of the next one. Nothing is dropped: a turn that is larger than the room for turns is split, between
+    /// lines if possible. Returns no parts if the window is too small for any.
     #[must_use]
     pub fn split_for_window(&self, window: Tokens) -> Vec<Redacted> {
         // The prompt of every part but the first contains the summary so far.

@@ -326,6 +326,7 @@ impl LiveSession {
             keep_from: manual.keep_from_message,
             host_note: manual.host_note.clone(),
             summary: None,
+            weights: None,
             cancel: self.cancel.clone(),
         }
     }
