@@ -15,8 +15,6 @@ use crate::evidence::{EvidenceItem, Reception, has_question, is_small_talk, rece
 pub(super) struct Exchange<'d> {
     /// The message with the request; `None` for the turns behind a checkpoint, whose request is in the checkpoint.
     pub(super) request: Option<&'d EvidenceItem>,
-    /// The first turn of the exchange.
-    pub(super) start: usize,
     /// The question of the assistant that the request answers.
     pub(super) asked_back: Option<&'d EvidenceItem>,
     /// The first turn after the exchange.
@@ -76,7 +74,7 @@ pub(super) fn collect_exchanges<'d>(input: &CheckpointInput<'d>) -> Vec<Exchange
             _ => RequestStatus::Unknown,
         };
         let request = Some(*message);
-        exchanges.push(Exchange { request, start: message.at.unit, asked_back, end, answer, status });
+        exchanges.push(Exchange { request, asked_back, end, answer, status });
     }
     exchanges.extend(checkpoint.map(|turn| Exchange::behind_checkpoint(input, turn, usize::MAX)));
     exchanges
@@ -85,7 +83,7 @@ pub(super) fn collect_exchanges<'d>(input: &CheckpointInput<'d>) -> Vec<Exchange
 impl<'d> Exchange<'d> {
     fn behind_checkpoint(input: &CheckpointInput<'d>, start: usize, end: usize) -> Self {
         let answer = find_answer(input, start, end);
-        Self { request: None, start, asked_back: None, end, answer, status: RequestStatus::Unknown }
+        Self { request: None, asked_back: None, end, answer, status: RequestStatus::Unknown }
     }
 }
 

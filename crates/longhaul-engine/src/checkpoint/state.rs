@@ -111,7 +111,6 @@ impl StateLabel {
 /// A check, with the call that ran it last.
 #[derive(Clone, Copy)]
 pub(super) struct Check<'d> {
-    pub(super) item: &'d EvidenceItem,
     pub(super) tool_use: &'d ToolUse,
     /// The index among all tool uses.
     pub(super) index: usize,
@@ -186,7 +185,7 @@ pub(super) fn compute<'d>(
             .list
             .iter()
             .find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
-        let own = own.map(|(index, item, tool_use)| Check { item, tool_use, index: *index });
+        let own = own.map(|(index, _, tool_use)| Check { tool_use, index: *index });
         let since = checks.iter().find(|check| check.index > file.last_change && several).copied();
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
     }
@@ -312,7 +311,7 @@ impl<'d> SummarizedUses<'d> {
     fn checks(&self, writer_runs: &HashSet<usize>) -> Vec<Check<'d>> {
         let mut seen: Vec<&str> = Vec::new();
         let mut found = Vec::new();
-        for (index, item, tool_use) in self.list.iter().rev() {
+        for (index, _, tool_use) in self.list.iter().rev() {
             let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index);
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
             if is_check
@@ -320,7 +319,7 @@ impl<'d> SummarizedUses<'d> {
                 && !seen.contains(&tool_use.normalized_command.as_str())
             {
                 seen.push(&tool_use.normalized_command);
-                found.push(Check { item, tool_use, index: *index });
+                found.push(Check { tool_use, index: *index });
             }
         }
         found

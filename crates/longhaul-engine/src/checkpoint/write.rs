@@ -221,7 +221,8 @@ fn assemble(candidates: &[WordedCandidate], forms: &[Option<usize>]) -> Checkpoi
     // Omit a rule that a quoted message already contains.
     let bare = |text: &str| text.split_whitespace().collect::<String>();
     let requests = checkpoint.completed.iter().filter(|action| action.entry.kind() == EntryKind::UserRequest);
-    let said: Vec<String> = requests.map(|request| bare(&request.entry.to_string())).collect();
+    let state = checkpoint.list(Section::State).iter().map(|line| bare(line.as_str()));
+    let said: Vec<String> = requests.map(|request| bare(&request.entry.to_string())).chain(state).collect();
     let mut seen = HashSet::new();
     let mut is_new = |rule: &Redacted| {
         let rule = bare(rule.as_str());

@@ -159,7 +159,8 @@ fn push_error_lines(text: &str, lines: &mut Vec<String>) {
         (true, all) => all.iter().rev().take(1).copied().collect(),
         (false, all) => all.iter().take(MAX_QUOTED_ERRORS).copied().collect(),
     };
-    for line in chosen {
+    let went_through = |line: &&str| EVIDENCE_WORDS.finished_steps.iter().any(|step| line.starts_with(step.as_str()));
+    for line in text.lines().find(went_through).into_iter().chain(chosen) {
         push_line(line, lines);
     }
     facts.of_kind(FactKind::FailingTest).take(MAX_QUOTED_ERRORS).for_each(|fact| push_line(&fact.text, lines));

@@ -58,6 +58,8 @@ pub(super) struct EvidenceWords {
     pub(super) common: Vec<String>,
     /// Words that allow, forbid, limit or postpone something.
     pub(super) limits: Vec<String>,
+    /// Starts of lines by which a command says that its main step went through, whatever failed after it.
+    pub(super) finished_steps: Vec<String>,
     /// Phrases of editors that changed nothing, in the line with the reason.
     pub(super) refusals: Vec<String>,
     /// Phrases of editors that changed nothing, in other lines.

@@ -2,21 +2,23 @@
 
 use super::{CandidateCollector, CandidateSource, Section};
 use crate::checkpoint::QuotedLines;
+use crate::checkpoint::exchanges::Exchange;
 use crate::checkpoint::state::{StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights;
 use crate::evidence::has_rule;
 use crate::redact::Redacted;
+use crate::texts::EntryKind;
 
 impl CandidateCollector<'_, '_> {
     /// Adds the content of the previous checkpoint that nothing newer replaces. It is older than all else,
     /// and loses value each time.
-    pub(super) fn add_carried_items(&mut self) {
+    pub(super) fn add_carried_items(&mut self, exchanges: &[Exchange<'_>]) {
         let Some(before) = self.input.previous else { return };
         // A message on a recall page needs no second copy, unless it states a rule.
         let has_pages = !self.input.earlier_work.is_empty();
         let since = self.input.previous_turn.unwrap_or(0);
-        let messages = &self.input.evidence.user_messages;
-        let has_newer_request = messages.iter().any(|message| message.by_user && message.at.unit > since);
+        let requests = exchanges.iter().filter_map(|exchange| exchange.request);
+        let has_newer_request = requests.into_iter().any(|request| request.at.unit > since);
         for section in Section::ALL {
             let value_per_token = match section {
                 Section::State => self.input.weights.state.carried,
@@ -56,7 +58,12 @@ impl CandidateCollector<'_, '_> {
         }
         for (place, completed) in before.completed().iter().enumerate() {
             let age = weights::age_factor(self.input.weights.age.carried_action, place, before.completed().len());
-            let value = self.input.weights.carried.item * age;
+            let entry = &completed.entry;
+            let value = match entry.kind() {
+                EntryKind::UserRequest if has_rule(entry.outcome().as_str()) => self.input.weights.log.rule,
+                EntryKind::UserRequest => self.input.weights.log.request * self.input.weights.carried.factor * age,
+                _ => self.input.weights.carried.item * age,
+            };
             self.push(CandidateSource::CarriedAction(completed), None, (0, place), value);
         }
     }

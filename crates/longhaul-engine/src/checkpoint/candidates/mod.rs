@@ -62,13 +62,13 @@ impl CandidateSource<'_> {
             | Self::BulkChange(_)
             | Self::RefusedEdit(_)
             | Self::Command(..)
-            | Self::OtherCalls(_) => true,
+            | Self::OtherCalls(_)
+            | Self::CarriedRequest(_) => true,
             Self::State(_)
             | Self::UserRule(_)
             | Self::Question(_)
             | Self::FileSummary(..)
             | Self::CarriedItem(..)
-            | Self::CarriedRequest(_)
             | Self::CarriedAction(_)
             | Self::FoundLine(..)
             | Self::QuotedLine(..) => false,
@@ -179,7 +179,7 @@ pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<
     collector.add_file_changes(&history);
     collector.add_tool_uses(&exchanges);
     collector.add_file_summaries(history.all);
-    collector.add_carried_items();
+    collector.add_carried_items(&exchanges);
     collector.add_quotes();
     if input.notes.is_none() {
         collector.add_found_lines();

@@ -20,7 +20,7 @@ use crate::tokens::estimate;
 
 /// A request with its answer, in pieces.
 #[derive(PartialEq)]
-pub(super) struct ExchangeText {
+pub(in crate::checkpoint) struct ExchangeText {
     kind: EntryKind,
     /// The beginning of the request, if only the answer is told.
     target: Redacted,
