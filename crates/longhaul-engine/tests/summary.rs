@@ -183,7 +183,10 @@ fn what_is_wrong_is_taken_out_and_what_was_lost_is_put_back() {
         };
         let outcome = compacted(&session(20), Some(answer(&spoiled)));
         let (_, words) = line.split_once(' ').unwrap();
-        assert!(!checkpoint(&outcome).contains(words), "{case}: {}", checkpoint(&outcome));
+        let text = checkpoint(&outcome);
+        // An order may stand there only as what it is: the words of a tool.
+        let is_told = text.lines().any(|line| line.contains(words) && !line.starts_with("- A tool's output said: “"));
+        assert!(!is_told, "{case}: {text}");
         let out = found(&outcome.report, AuditAction::Removed);
         assert!(out.iter().any(|text| words.contains(text.trim())), "{case}: {out:?}");
     }
@@ -197,8 +200,7 @@ fn the_evidence_of_what_was_told_wrong_is_put_back() {
     let put_back = found(&outcome.report, AuditAction::Restored);
     assert!(put_back.iter().any(|text| text.contains("lexer.py")), "{put_back:?}");
     assert!(text.contains("No changes were made"), "{text}");
-    let (put_back, told) = (text.find("No changes were made").unwrap(), text.find("41 passed").unwrap());
-    assert!(put_back < told, "the summary has the last word\n{text}");
+    assert!(!text.contains("src/lexer.py — applied"), "{text}");
 }
 
 #[test]
@@ -209,14 +211,14 @@ fn what_is_no_summary_is_not_used_and_that_is_said() {
     let cases = [
         ("", "it is empty"),
         ("   \n", "it is empty"),
-        ("I am sorry, but I cannot help with that.", "none of the expected headings"),
-        ("{\"error\": \"overloaded\"}", "none of the expected headings"),
-        ("\u{0}\u{1}ÿÿ garbage", "none of the expected headings"),
+        ("I am sorry, but I cannot help with that.", "it is no summary"),
+        ("{\"error\": \"overloaded\"}", "it is no summary"),
+        ("\u{0}\u{1}ÿÿ garbage", "it is no summary"),
         (german, "it is in German"),
-        ("## Goal\nNone.\n## Remaining Work\n- n/a", "none of the expected headings"),
-        ("## Relevant Files\n- /nowhere/at/all.rs", "confirms too little of it"),
+        ("## Goal\nNone.\n## Remaining Work\n- n/a", "it is no summary"),
+        ("## Relevant Files\n- /nowhere/at/all.rs", "it is no summary"),
         (
-            "## Goal\n- Baking sourdough bread requires patience, flour, salt, water.\n- Grandmothers recommend cast-iron ovens.",
+            "## Goal\n- Baking sourdough bread requires patience, flour, salt, water.\n- Grandmothers recommend cast-iron ovens, and stoneware for smaller loaves.",
             "confirms too little of it",
         ),
     ];

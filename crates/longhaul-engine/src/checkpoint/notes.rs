@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::weights::{Weights, age_factor};
+use super::weights::{SummaryWeights, Weights, age_factor};
 use crate::evidence::{depends_on_sentence_before, sentence_ends};
 use crate::redact::Redacted;
 use crate::tokens::budget::{BudgetItem, PricedForm, fill_budget};
@@ -86,6 +86,27 @@ impl NotesTopic {
     }
 }
 
+impl SummaryWeights {
+    /// Returns the value of a part under a heading with this topic.
+    pub(super) fn of(&self, topic: NotesTopic) -> f64 {
+        match topic {
+            NotesTopic::Request => self.request,
+            NotesTopic::Rules => self.rules,
+            NotesTopic::State => self.state,
+            NotesTopic::Ongoing => self.ongoing,
+            NotesTopic::Blocked => self.blocked,
+            NotesTopic::Remaining => self.remaining,
+            NotesTopic::Values => self.values,
+            NotesTopic::Decisions => self.decisions,
+            NotesTopic::Findings => self.findings,
+            NotesTopic::Unknown => self.unknown,
+            NotesTopic::Actions => self.actions,
+            NotesTopic::Questions => self.questions,
+            NotesTopic::Files => self.files,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TopicTable {
@@ -133,6 +154,15 @@ impl Notes {
         &self.text.as_str()[part.range.clone()]
     }
 
+    /// Returns the topic by which a part is judged: that of its section, or of a heading that stands in its code, because a
+    /// reader may take what follows that heading for a section too.
+    pub(crate) fn judged_topic(&self, part: &NotesPart) -> NotesTopic {
+        let lines = self.text_of(part).lines().map(str::trim).filter(|line| line.starts_with('#'));
+        let inside =
+            lines.skip(usize::from(matches!(part.kind, NotesPartKind::Heading(_)))).filter_map(topic_of_heading);
+        inside.into_iter().find(|topic| topic.states_user_wishes()).unwrap_or(part.topic)
+    }
+
     /// Returns the words of the heading above a part; empty if there is none.
     pub(crate) fn heading_of(&self, part: &NotesPart) -> String {
         let line = part.heading.map_or("", |heading| self.text_of(&self.parts[heading]));
@@ -140,7 +170,7 @@ impl Notes {
     }
 
     /// Returns the summary with only those parts for which `is_kept` is true, by index. A part goes with the one that it
-    /// depends on, and a heading goes with its last part. If nothing goes, the text is the same, byte for byte.
+    /// depends on, and a heading goes with the last part below it. If nothing goes, the text is the same, byte for byte.
     #[must_use]
     pub(crate) fn keep(&self, is_kept: &dyn Fn(usize) -> bool) -> Self {
         let kept = self.effective(is_kept);
@@ -185,7 +215,8 @@ impl Notes {
         }
         for at in 0..self.parts.len() {
             if let NotesPartKind::Heading(level) = self.parts[at].kind {
-                kept[at] = self.section_of(at, level).any(|inside| self.is_content(inside) && kept[inside]);
+                let mut content = self.section_of(at, level).filter(|inside| self.is_content(*inside)).peekable();
+                kept[at] = content.peek().is_none() || content.any(|inside| kept[inside]);
             }
         }
         kept
@@ -382,7 +413,9 @@ fn assign_topics(text: &str, parts: &mut [NotesPart]) {
         if let NotesPartKind::Heading(level) = part.kind {
             open.retain(|(_, above, _)| *above < level);
             let above = open.last().map_or(NotesTopic::Unknown, |(.., topic)| *topic);
-            let topic = topic_of_heading(&text[part.range.clone()]).unwrap_or(above);
+            // Whatever stands below the rules of people is read as a rule.
+            let own = topic_of_heading(&text[part.range.clone()]).filter(|_| above != NotesTopic::Rules);
+            let topic = own.unwrap_or(above);
             open.push((at, level, topic));
         }
         let above = open.last();
@@ -465,7 +498,8 @@ mod tests {
         let counter = crate::meter::Meter::for_model(&crate::models::find("gpt-5")).counter;
         let small = notes.fit(Tokens(24), counter, Weights::fitted());
         assert!(counter.count(small.text().as_str()) <= Tokens(24));
-        assert!(small.text().as_str().contains("Never push") && !small.text().as_str().contains("cache"));
+        let words = small.text().as_str();
+        assert!(words.contains("## Rules from the user") && !words.contains("cache"), "{words}");
         assert_eq!(notes.fit(Tokens(1_000), counter, Weights::fitted()), notes);
     }
 

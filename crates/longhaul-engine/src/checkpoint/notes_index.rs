@@ -13,6 +13,8 @@ use crate::evidence::{WordBag, is_lasting_rule};
 pub(super) enum NotesPlace {
     /// It happened after the summary was written.
     SinceThen,
+    /// It is how something ended that the summary reported wrongly.
+    Correction,
     /// The summary is about the turn of the candidate, but lacks it.
     Lacking,
 }
@@ -41,6 +43,9 @@ impl<'d> NotesIndex<'d> {
         if !matches!(draft.source, CandidateSource::FileSummary(..)) && draft.turn.is_some_and(is_newer) {
             return Some(NotesPlace::SinceThen);
         }
+        if draft.block().is_some_and(|at| self.summary.misreported.contains(&at)) {
+            return Some(NotesPlace::Correction);
+        }
         let is_lacking = match &draft.source {
             CandidateSource::UserRule(_)
             | CandidateSource::CarriedItem(Section::Constraints | Section::NotInSummary, _) => {
@@ -50,7 +55,7 @@ impl<'d> NotesIndex<'d> {
             CandidateSource::FileSummary(file, None) if file.is_work() => {
                 !self.text.contains(&file_name(&file.path).to_lowercase())
             }
-            _ => draft.block().is_some_and(|at| self.summary.misreported.contains(&at)),
+            _ => false,
         };
         is_lacking.then_some(NotesPlace::Lacking)
     }

@@ -1,29 +1,41 @@
 //! Repeated lines in the messages of people: a line that a later message repeats is quoted there only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::input::CheckpointInput;
 use super::weights::MIN_REPEATED_BYTES;
 use crate::action::line_hash;
 use crate::redact::Redacted;
 
-/// For each line (by its fingerprint) the newest message that contains it.
+/// The lines of people's messages, by their fingerprints.
 pub(super) struct RepeatedLines {
+    /// For each line the newest message that contains it.
     newest_turns: HashMap<u32, usize>,
+    /// The lines that several messages contain.
+    shared: HashSet<u32>,
 }
 
 impl RepeatedLines {
     pub(super) fn new(input: &CheckpointInput<'_>) -> Self {
         let mut newest: HashMap<u32, usize> = HashMap::new();
+        let mut shared = HashSet::new();
         for message in input.evidence.user_messages.iter().filter(|message| message.by_user) {
             // A message that stays in the request counts as the newest.
             let rank = if (input.is_summarized)(message.at.unit) { message.at.unit } else { usize::MAX };
             for line in message.text().lines() {
-                let newest = newest.entry(line_hash(line)).or_default();
-                *newest = rank.max(*newest);
+                let hash = line_hash(line);
+                let known = newest.insert(hash, rank.max(newest.get(&hash).copied().unwrap_or_default()));
+                if known.is_some_and(|known| known != rank) {
+                    shared.insert(hash);
+                }
             }
         }
-        Self { newest_turns: newest }
+        Self { newest_turns: newest, shared }
+    }
+
+    /// Returns a message without the lines that another message contains too.
+    pub(super) fn without_shared(&self, message: &str) -> String {
+        message.lines().filter(|line| !self.shared.contains(&line_hash(line))).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns a message of a turn without the passages that a newer message repeats. Each omitted passage

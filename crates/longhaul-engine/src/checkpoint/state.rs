@@ -12,7 +12,7 @@ use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
 use super::weights::{
     FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
-    MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE,
+    MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
 use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse};
@@ -108,6 +108,25 @@ impl StateLabel {
     }
 }
 
+impl StateWeights {
+    /// Returns the value of a line.
+    pub(super) fn of(&self, line: &StateLine<'_>) -> f64 {
+        match StateLabel::of_line(line) {
+            StateLabel::Request => self.request,
+            StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => self.checks,
+            StateLabel::Tasks => self.tasks,
+            StateLabel::File => self.file,
+            StateLabel::RefusedEdit => self.refused_edit,
+            StateLabel::Values => self.values,
+            StateLabel::Finding => self.finding,
+            StateLabel::Repetition => self.repetition,
+            StateLabel::LastWords => self.last_words,
+            StateLabel::Helpers => self.helper_files,
+            StateLabel::Installed => self.installed,
+        }
+    }
+}
+
 /// A check, with the call that ran it last.
 #[derive(Clone, Copy)]
 pub(super) struct Check<'d> {
@@ -186,7 +205,10 @@ pub(super) fn compute<'d>(
             .iter()
             .find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
         let own = own.map(|(index, _, tool_use)| Check { tool_use, index: *index });
-        let since = checks.iter().find(|check| check.index > file.last_change && several).copied();
+        // A check after all changes has its own line.
+        let is_told = |check: &Check<'_>| last_change.is_none_or(|change| check.index > change);
+        let newest = checks.iter().find(|check| check.index > file.last_change && several);
+        let since = newest.filter(|check| !is_told(check)).copied();
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
     }
     state.add_checks(&checks, last_change);

@@ -7,8 +7,6 @@
 
 use serde::Deserialize;
 
-use super::NotesTopic;
-use super::state::{StateLabel, StateLine};
 use crate::texts::EntryKind;
 use crate::tokens::Tokens;
 
@@ -66,6 +64,7 @@ pub(super) struct LogWeights {
     pub(super) replied_answer: f64,
     pub(super) plain_exchange_share: f64,
     pub(super) rule: f64,
+    pub(super) task_rule: f64,
     pub(super) unknown_author: f64,
     pub(super) note: f64,
     pub(super) file_change: f64,
@@ -147,46 +146,6 @@ pub(crate) struct RoomShares {
     pub(crate) unread_results: f64,
 }
 
-impl StateWeights {
-    /// Returns the value of a line.
-    pub(super) fn of(&self, line: &StateLine<'_>) -> f64 {
-        match StateLabel::of_line(line) {
-            StateLabel::Request => self.request,
-            StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => self.checks,
-            StateLabel::Tasks => self.tasks,
-            StateLabel::File => self.file,
-            StateLabel::RefusedEdit => self.refused_edit,
-            StateLabel::Values => self.values,
-            StateLabel::Finding => self.finding,
-            StateLabel::Repetition => self.repetition,
-            StateLabel::LastWords => self.last_words,
-            StateLabel::Helpers => self.helper_files,
-            StateLabel::Installed => self.installed,
-        }
-    }
-}
-
-impl SummaryWeights {
-    /// Returns the value of a part under a heading with this topic.
-    pub(super) fn of(&self, topic: NotesTopic) -> f64 {
-        match topic {
-            NotesTopic::Request => self.request,
-            NotesTopic::Rules => self.rules,
-            NotesTopic::State => self.state,
-            NotesTopic::Ongoing => self.ongoing,
-            NotesTopic::Blocked => self.blocked,
-            NotesTopic::Remaining => self.remaining,
-            NotesTopic::Values => self.values,
-            NotesTopic::Decisions => self.decisions,
-            NotesTopic::Findings => self.findings,
-            NotesTopic::Unknown => self.unknown,
-            NotesTopic::Actions => self.actions,
-            NotesTopic::Questions => self.questions,
-            NotesTopic::Files => self.files,
-        }
-    }
-}
-
 /// The largest score of a sentence that counts.
 pub(super) const MAX_NOTE_SCORE: f32 = 3.0;
 /// Quoted lines of a later source are worth more: the factor is 1 plus the index of the source divided by this.
@@ -215,6 +174,8 @@ pub(super) const MIN_COVERED_RULE_SHARE: f32 = 0.9;
 /// The part of the budget for what happened after a model's summary, and for the facts that it lacks. The summary gets
 /// the rest.
 pub(super) const BEHIND_SUMMARY_SHARE: f64 = 0.3;
+/// The rules of people are selected first, in at most this part of the room.
+pub(super) const RULES_SHARE: f64 = 0.4;
 /// The facts that a model's summary lacks take at most this part of its own size.
 pub(super) const LACKING_SHARE: f64 = 0.15;
 /// The line above a model's summary, and the headings behind it.

@@ -9,7 +9,7 @@ use super::notes_index::{NotesIndex, NotesPlace};
 use super::render::heading;
 use super::weights::{
     BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE,
-    MIN_TOKENS_PER_CANDIDATE, SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
+    MIN_TOKENS_PER_CANDIDATE, RULES_SHARE, SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
 };
 use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
@@ -49,7 +49,7 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     let frame = frame_of(input);
     let mut left = (input.budget - frame.tokens(input.counter, input.marker)).number();
     let mut selection = match input.notes {
-        Some(summary) => select_beside_summary(input, summary, &items, &places, left),
+        Some(summary) => select_beside_summary(input, summary, (&candidates, &items), &places, left),
         None => {
             let earlier =
                 frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
@@ -73,7 +73,7 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
         if over == 0 || !selection.release(&items, over) {
             let kept = forms.iter().flatten().count();
             let restored =
-                candidates.iter().zip(&forms).zip(&places).filter(|(_, place)| **place == NotesPlace::Lacking);
+                candidates.iter().zip(&forms).zip(&places).filter(|(_, place)| **place != NotesPlace::SinceThen);
             let restored = restored.filter_map(|((candidate, form), _)| {
                 let (piece, _) = &candidate.forms[(*form)?];
                 Some((candidate.section, piece.one_line()))
@@ -131,21 +131,40 @@ fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Ch
     }
 }
 
-/// Selects what stands behind a model's summary. It gets the room that the summary leaves, but at least
-/// [`BEHIND_SUMMARY_SHARE`] of all.
+/// Selects the rules of people, before anything else: at most [`RULES_SHARE`] of the room.
+fn select_rules(
+    candidates: &[WordedCandidate],
+    items: &[BudgetItem],
+    openings: &mut [u64],
+    room: u64,
+) -> (Selection, u64) {
+    let share = (room as f64 * RULES_SHARE) as u64;
+    let mut left = share;
+    let is_rule = |index: usize| candidates[index].section == Section::Constraints;
+    let rules = fill_budget(items, openings, &mut left, is_rule);
+    (rules, room - (share - left))
+}
+
+/// Selects what stands behind a model's summary: the rules that it lacks, how things ended that it reported wrongly, what
+/// happened since, then other facts that it lacks. This gets the room that the summary leaves, but at least [`BEHIND_SUMMARY_SHARE`] of all.
 fn select_beside_summary(
     input: &CheckpointInput<'_>,
     summary: SummaryNotes<'_>,
-    items: &[BudgetItem],
+    (candidates, items): (&[WordedCandidate], &[BudgetItem]),
     places: &[NotesPlace],
     room: u64,
 ) -> Selection {
-    let own = input.counter.count(summary.notes.text().as_str()).number();
-    let mut since_then = room.saturating_sub(own).max((room as f64 * BEHIND_SUMMARY_SHARE) as u64);
     let mut openings = heading_tokens(input);
-    let newer = fill_budget(items, &mut openings, &mut since_then, |index| places[index] == NotesPlace::SinceThen);
+    let (rules, left) = select_rules(candidates, items, &mut openings, room);
+    let own = input.counter.count(summary.notes.text().as_str()).number();
+    let mut since_then = left.saturating_sub(own).max((left as f64 * BEHIND_SUMMARY_SHARE) as u64);
+    let is_rule = |index: usize| candidates[index].section == Section::Constraints;
+    let is_at = |index: usize, place: NotesPlace| places[index] == place && !is_rule(index);
+    let corrections = fill_budget(items, &mut openings, &mut since_then, |index| is_at(index, NotesPlace::Correction));
+    let newer = fill_budget(items, &mut openings, &mut since_then, |index| is_at(index, NotesPlace::SinceThen));
     let mut lacking = since_then.min((own as f64 * LACKING_SHARE) as u64);
-    newer.append(fill_budget(items, &mut openings, &mut lacking, |index| places[index] == NotesPlace::Lacking))
+    let lacking = fill_budget(items, &mut openings, &mut lacking, |index| is_at(index, NotesPlace::Lacking));
+    rules.append(corrections).append(newer).append(lacking)
 }
 
 /// Numbers the actions in order, whether they will be listed or not: a gap in the numbers shows that
@@ -165,25 +184,27 @@ fn heading_tokens(input: &CheckpointInput<'_>) -> Vec<u64> {
     Section::ALL.iter().map(|section| estimated(&heading(*section)) + 1).collect()
 }
 
-/// Selects the forms that the budget can pay for. With a topic, messages of people come first, then
-/// candidates on the topic, then the rest.
+/// Selects the forms that the budget can pay for. The rules of people come first. With a topic, their messages are next,
+/// then candidates on the topic, then the rest.
 fn select_candidates(
     input: &CheckpointInput<'_>,
     candidates: &[WordedCandidate],
     items: &[BudgetItem],
-    mut budget: u64,
+    budget: u64,
 ) -> Selection {
     let mut heading_tokens = heading_tokens(input);
+    let (rules, mut budget) = select_rules(candidates, items, &mut heading_tokens, budget);
+    let is_rule = |index: usize| candidates[index].section == Section::Constraints;
     let Some(topic) = input.focus.and_then(Topic::parse) else {
-        return fill_budget(items, &mut heading_tokens, &mut budget, |_| true);
+        return rules.append(fill_budget(items, &mut heading_tokens, &mut budget, |index| !is_rule(index)));
     };
     let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on_topic(&topic)).collect();
     let of_all = |share: f64| (input.budget.number() as f64 * share) as u64;
-    // A topic must not displace what people said, least of all their rules.
+    // A topic must not displace what people said.
     let is_from_people = |index: usize| candidates[index].is_from_people();
     let mut people = (budget - of_all(TOPIC_SHARE).min(budget)).max(of_all(MIN_PEOPLE_SHARE)).min(budget);
     budget -= people;
-    let said = fill_budget(items, &mut heading_tokens, &mut people, is_from_people);
+    let said = fill_budget(items, &mut heading_tokens, &mut people, |index| is_from_people(index) && !is_rule(index));
     budget += people;
     let mut share = of_all(TOPIC_SHARE).min(budget);
     budget -= share;
@@ -191,7 +212,7 @@ fn select_candidates(
     budget += share;
     let others =
         fill_budget(items, &mut heading_tokens, &mut budget, |index| !on_topic[index] && !is_from_people(index));
-    said.append(first).append(others)
+    rules.append(said).append(first).append(others)
 }
 
 /// Puts the selected forms into their sections, in order of time.

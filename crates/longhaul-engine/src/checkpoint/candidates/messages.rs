@@ -40,12 +40,16 @@ impl<'d> CandidateCollector<'_, 'd> {
                 self.add_ageless(CandidateSource::Exchange(*exchange, part), (at.unit, at.block), value * age);
             }
             let Some(request) = request else { continue };
-            if !matches!(exchange.status, RequestStatus::Submitted | RequestStatus::Superseded) {
-                let rules = request.rules().into_iter().filter(|rule| is_lasting_rule(rule));
-                for (place, rule) in rules.enumerate() {
-                    let at = (request.at.unit, place);
-                    self.add_ageless(CandidateSource::UserRule(rule), at, self.input.weights.log.rule);
-                }
+            // What a message demanded for one task goes with the task; a rule that lasts does not.
+            let is_settled = matches!(exchange.status, RequestStatus::Submitted | RequestStatus::Superseded);
+            for (place, rule) in request.rules().into_iter().enumerate() {
+                let log = &self.input.weights.log;
+                let value = match is_lasting_rule(&rule) {
+                    true => log.rule,
+                    false if is_settled => continue,
+                    false => log.task_rule,
+                };
+                self.add_ageless(CandidateSource::UserRule(rule), (request.at.unit, place), value);
             }
         }
     }

@@ -14,6 +14,7 @@ use super::findings::{self, FoundLine};
 use super::input::CheckpointInput;
 use super::net_changes::NetFileChange;
 use super::rarity::WordRarity;
+use super::repeated_lines::RepeatedLines;
 use super::state::{self, StateLine};
 use super::weights;
 use super::{CompletedAction, QuotedLines, Section};
@@ -151,7 +152,7 @@ pub(super) struct Candidates<'d> {
 pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<'d> {
     let rarity = WordRarity::new(input);
     let mut exchanges = collect_exchanges(input);
-    mark_revisited(&mut exchanges, &rarity);
+    mark_revisited(&mut exchanges, &rarity, &RepeatedLines::new(input));
     let mut collector = CandidateCollector {
         input,
         candidates: Vec::new(),
@@ -187,15 +188,15 @@ pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<
     Candidates { drafts: collector.candidates, rarity }
 }
 
-/// Marks the exchanges whose subject a later request takes up again.
-fn mark_revisited(exchanges: &mut [Exchange<'_>], rarity: &WordRarity) {
+/// Marks the exchanges whose subject a later request takes up again. Lines that stand in several requests, such as those
+/// of a form, are nobody's subject.
+fn mark_revisited(exchanges: &mut [Exchange<'_>], rarity: &WordRarity, repeated: &RepeatedLines) {
     let mut later: Vec<HashSet<u64>> = Vec::new();
     for exchange in exchanges.iter_mut().rev() {
-        let text =
-            |item: Option<&EvidenceItem>| item.map_or_else(HashSet::new, |item| rarity.telling_words(item.text()));
-        let request = text(exchange.request);
+        let request = exchange.request.map_or_else(String::new, |request| repeated.without_shared(request.text()));
+        let request = rarity.telling_words(&request);
         if let Some(answer) = exchange.answer.filter(|_| exchange.status == RequestStatus::Unknown) {
-            let own: HashSet<u64> = request.union(&text(Some(answer))).copied().collect();
+            let own: HashSet<u64> = request.union(&rarity.telling_words(answer.text())).copied().collect();
             let is_again = |later: &HashSet<u64>| later.intersection(&own).count() >= weights::MIN_REVISITED_WORDS;
             if later.iter().any(is_again) {
                 exchange.status = RequestStatus::Revisited;

@@ -221,7 +221,7 @@ impl Audit {
     fn audit_part(&mut self, at: usize, notes: &Notes, part: &NotesPart, session: &AuditContext<'_>) {
         let range = item_text(notes.text_of(part), part);
         let text = &notes.text().as_str()[range.clone()];
-        let found = self.judge(text, part.topic, session);
+        let found = self.judge(text, notes.judged_topic(part), session);
         let (words, why) = match found {
             None => return,
             Some((clause, ClauseDecision::Quote(origin))) => {
@@ -274,24 +274,34 @@ impl Audit {
         if let Some(why) = self.find_fault(text, topic, clause, &claims, index) {
             return ClauseDecision::Remove(why);
         }
-        if !(topic.states_user_wishes() || topic.is_open_work()) {
+        // Only a person can give a permission, whoever repeats it.
+        let gives_permission = contains_any(&lowercase_prose(clause), &TABLE.permits);
+        if !(topic.states_user_wishes() || topic.is_open_work() || gives_permission) {
             return ClauseDecision::Keep;
         }
+        // That the agent repeats an order of a tool does not make it a person's. What it ran before is its own.
         let is_from_tool = |claim: &Claim<'_>| {
             is_instruction(claim)
                 && index.is_in_tool_output(claim.text)
-                && !index.is_in_conversation(claim)
+                && !index.is_in_tool_request(claim.text)
                 && !origins.is_said_by_people(claim.text)
         };
         if claims.iter().any(is_from_tool) {
             return ClauseDecision::Quote(ClauseOrigin::Tool);
         }
-        // Only a person can give a permission, whoever repeats it.
-        let gives_permission = contains_any(&lowercase_prose(clause), &TABLE.permits);
         match origins.find_origin(clause, &claims) {
+            // In a section that speaks for people, what only somebody else said would become their wish.
+            Some(origin @ (ClauseOrigin::Tool | ClauseOrigin::Agent)) if topic.states_user_wishes() => {
+                ClauseDecision::Quote(origin)
+            }
+            Some(ClauseOrigin::Nobody)
+                if topic == NotesTopic::Rules || topic.states_user_wishes() && gives_permission =>
+            {
+                ClauseDecision::Quote(ClauseOrigin::Nobody)
+            }
             Some(ClauseOrigin::Tool)
                 if gives_permission
-                    && WordBag::new(clause).share_in(&index.conversation_words) < MAX_TOOL_ONLY_SHARE =>
+                    || WordBag::new(clause).share_in(&index.conversation_words) < MAX_TOOL_ONLY_SHARE =>
             {
                 ClauseDecision::Quote(ClauseOrigin::Tool)
             }
@@ -314,10 +324,16 @@ impl Audit {
         let is_invented = |claim: &&Claim<'_>| match claim.kind {
             ClaimKind::Url => !source.contains_claim(claim) && !claim.text.contains("..."),
             ClaimKind::Path => reports_past && is_subject(claim, text) && !source.contains_claim(claim),
-            _ => false,
+            ClaimKind::Identifier | ClaimKind::Number => reports_past && !source.contains_claim(claim),
+            ClaimKind::Code => false,
         };
         if let Some(unknown) = claims.iter().find(is_invented) {
-            let kind = if unknown.kind == ClaimKind::Url { "an address" } else { "a path" };
+            let kind = match unknown.kind {
+                ClaimKind::Url => "an address",
+                ClaimKind::Path => "a path",
+                ClaimKind::Number => "a number",
+                ClaimKind::Identifier | ClaimKind::Code => "a name",
+            };
             return Some(format!("{kind} is not in the session: {}", to_one_line(unknown.text, 80)));
         }
         let wrong = if reports_past { outcomes::find_contradicted(text, clause, source) } else { Vec::new() };
@@ -362,12 +378,7 @@ fn reason_for_origin(origin: ClauseOrigin) -> &'static str {
 
 /// Quotes words with their origin, so that they are not taken for the words of people.
 fn quote(words: &Redacted, origin: ClauseOrigin) -> Redacted {
-    let opening = match origin {
-        ClauseOrigin::Tool => "A tool's output said: \u{201c}",
-        ClauseOrigin::Agent => "The agent said, not the user: \u{201c}",
-        ClauseOrigin::People | ClauseOrigin::Nobody => "The summary says, not the user: \u{201c}",
-    };
-    Redacted::literal(opening).append(words).append_literal("\u{201d}")
+    Redacted::literal(origin.quote_opening()).append(words).append_literal("\u{201d}")
 }
 
 /// Returns whether a text is recognizably about this session: it has a verifiable name, or enough words of people

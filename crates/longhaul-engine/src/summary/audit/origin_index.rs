@@ -37,6 +37,24 @@ pub(super) enum ClauseOrigin {
     Nobody,
 }
 
+impl ClauseOrigin {
+    const ALL: [Self; 4] = [Self::People, Self::Agent, Self::Tool, Self::Nobody];
+
+    /// Returns the words before a quote with this origin.
+    pub(super) fn quote_opening(self) -> &'static str {
+        match self {
+            Self::Tool => "A tool's output said: \u{201c}",
+            Self::Agent => "The agent said, not the user: \u{201c}",
+            Self::People | Self::Nobody => "The summary says, not the user: \u{201c}",
+        }
+    }
+}
+
+/// Returns whether an item of a checkpoint quotes words that are nobody's wish.
+fn is_quote(item: &str) -> bool {
+    ClauseOrigin::ALL.iter().any(|origin| item.starts_with(origin.quote_opening()))
+}
+
 /// The words of a session by their origin, limited to the words of the summary.
 pub(super) struct OriginIndex {
     word_ids: HashMap<String, u32>,
@@ -91,7 +109,7 @@ impl OriginIndex {
                 // has no origin.
                 let earlier = Checkpoint::parse(&block.text()).unwrap_or_default();
                 for section in [Section::ActiveTask, Section::Goal, Section::Constraints, Section::NotInSummary] {
-                    for item in earlier.list(section) {
+                    for item in earlier.list(section).iter().filter(|item| !is_quote(item.as_str())) {
                         self.add_people_text(item.as_str());
                     }
                 }

@@ -118,12 +118,6 @@ impl SessionIndex {
         }
     }
 
-    /// Returns whether people or the agent wrote a claim. A tool output alone cannot say what is to be done.
-    pub(super) fn is_in_conversation(&self, claim: &Claim<'_>) -> bool {
-        let text = on_one_line(&claim.text.to_lowercase());
-        self.conversation.all.contains(&text) || split_words(&text).all(|word| self.conversation.has_word(word))
-    }
-
     /// Returns whether any text has a test count with this word: `41 passed`.
     pub(super) fn has_counts_of(&self, what: &str) -> bool {
         self.test_counts.iter().any(|(_, counted)| counted == what)
