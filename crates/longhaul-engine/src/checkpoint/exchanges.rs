@@ -125,3 +125,10 @@ fn find_answer<'d>(input: &CheckpointInput<'d>, start: usize, end: usize) -> Opt
         (call, text) => call.or(text),
     }
 }
+
+/// Returns the first turn after the last submitted work, or 0. Of the work before it, only changes and answers become
+/// candidates.
+pub(super) fn first_open_turn(exchanges: &[Exchange<'_>]) -> usize {
+    let submitted = exchanges.iter().filter(|exchange| exchange.status == RequestStatus::Submitted);
+    submitted.map(|exchange| exchange.end).filter(|end| *end != usize::MAX).max().unwrap_or(0)
+}

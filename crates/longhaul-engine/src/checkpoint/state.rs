@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::exchanges::Exchange;
+use super::exchanges::{Exchange, first_open_turn};
 use super::input::CheckpointInput;
 use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
@@ -179,7 +179,10 @@ pub(super) fn compute<'d>(
     state.lines.extend(hidden.map(StateLine::Request));
     let uses = SummarizedUses::new(input);
     let scripts = uses.ran_scripts();
-    let changed = files.iter().filter(|file| file.is_changed() && uses.first_change(file).is_some());
+    // What was submitted is the log's; the state is about the work after it.
+    let first_open = first_open_turn(exchanges);
+    let is_open = |file: &&NetFileChange| input.evidence.tool_uses[file.last_change].at.unit >= first_open;
+    let changed = files.iter().filter(|file| file.is_changed() && uses.first_change(file).is_some()).filter(is_open);
     let (helpers, mut work): (Vec<&NetFileChange>, Vec<&NetFileChange>) =
         changed.partition(|file| is_helper(file, &scripts));
     // If only helpers were made, they are the work.

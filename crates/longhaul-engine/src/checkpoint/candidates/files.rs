@@ -102,7 +102,11 @@ impl<'d> CandidateCollector<'_, 'd> {
                 fates.value_of_change(change, file.last_use, &self.input.weights.log)
             };
             let is_told = self.told_paths.iter().any(|path| is_same_file(path, &file.path));
-            let value = if is_told { value * self.input.weights.log.told_change_factor } else { value };
+            // The state has the lines that are there in the end.
+            let (size, value) = match is_told {
+                true => (ChangeDetail::Brief, value * self.input.weights.log.told_change_factor),
+                false => (size, value),
+            };
             let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK + file.change_index);
             self.add(CandidateSource::FileChange(item, file.clone(), size), at, value);
         }

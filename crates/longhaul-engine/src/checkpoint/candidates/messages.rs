@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{CandidateCollector, CandidateSource, ExchangePart};
-use crate::checkpoint::exchanges::{Exchange, RequestStatus};
+use crate::checkpoint::exchanges::{Exchange, RequestStatus, first_open_turn};
 use crate::checkpoint::rarity::WordRarity;
 use crate::checkpoint::weights::{self, RECENT_SENTENCES};
 use crate::evidence::{
@@ -87,19 +87,12 @@ impl<'d> CandidateCollector<'_, 'd> {
         }
     }
 
-    /// Returns the first turn after the last submitted work, or 0. Of the work before it, only changes and answers
-    /// become candidates.
-    pub(super) fn first_open_turn(exchanges: &[Exchange<'d>]) -> usize {
-        let submitted = exchanges.iter().filter(|exchange| exchange.status == RequestStatus::Submitted);
-        submitted.map(|exchange| exchange.end).filter(|end| *end != usize::MAX).max().unwrap_or(0)
-    }
-
     /// Adds the informative sentences of the texts that are no answers. Of two sentences with the same meaning the newer
     /// one is kept, and so is the newest of several findings about the same names: the older ones were guesses on the
     /// way.
     pub(super) fn add_assistant_notes(&mut self, exchanges: &[Exchange<'d>]) {
         let texts = &self.input.evidence.assistant_texts;
-        let first_open = Self::first_open_turn(exchanges);
+        let first_open = first_open_turn(exchanges);
         let is_answer = |item: &EvidenceItem| {
             exchanges.iter().any(|exchange| exchange.answer.is_some_and(|answer| answer.at == item.at))
         };

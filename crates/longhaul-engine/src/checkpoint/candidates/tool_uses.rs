@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{CandidateCollector, CandidateSource, POSITIONS_PER_BLOCK};
 use crate::action::{Outcome, Verb};
-use crate::checkpoint::exchanges::Exchange;
+use crate::checkpoint::exchanges::{Exchange, first_open_turn};
 use crate::checkpoint::weights::{LogWeights, MAX_GROUPED_LOOKUPS, MAX_SHORT_ANSWER_BYTES};
 use crate::evidence::{EvidenceItem, ToolUse};
 use crate::tools::{changes_environment, is_lookup_tool};
@@ -14,7 +14,7 @@ impl<'d> CandidateCollector<'_, 'd> {
     pub(super) fn add_tool_uses(&mut self, exchanges: &[Exchange<'d>]) {
         let tool_uses = &self.input.evidence.tool_uses;
         let mut seen = NewerCalls::default();
-        let first_open = Self::first_open_turn(exchanges);
+        let first_open = first_open_turn(exchanges);
         for (index, item) in tool_uses.iter().enumerate().rev() {
             let Some(tool_use) = item.tool_use() else { continue };
             let runs = seen.record_run(tool_use);

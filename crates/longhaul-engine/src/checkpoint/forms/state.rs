@@ -1,5 +1,7 @@
 //! Forms of the lines of the state.
 
+use std::collections::HashSet;
+
 use super::tool_uses::describe_outcome;
 use super::{CandidateText, FormWriter};
 use crate::action::Verb;
@@ -128,7 +130,9 @@ impl FormWriter<'_, '_> {
 
     /// Returns the most informative lines of a change in the order of the file.
     fn code_list(&mut self, lines: &[(usize, String)], most: usize) -> Redacted {
-        let mut chosen: Vec<&(usize, String)> = lines.iter().take(most).collect();
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut chosen: Vec<&(usize, String)> =
+            lines.iter().filter(|(_, line)| seen.insert(line.trim())).take(most).collect();
         chosen.sort_by_key(|(at, _)| *at);
         let mut all = Redacted::literal("");
         for (_, line) in chosen {
