@@ -164,9 +164,10 @@ fn what_is_proposed_becomes_a_valid_body_with_the_summary_under_our_marker() {
             _ => None,
         });
         let checkpoint = checkpoint.expect("a checkpoint that reads back");
-        assert_eq!(checkpoint.quoted()[0].source(), "summary by outside");
-        assert!(checkpoint.quoted()[0].lines().any(|line| line == "## Found"), "word for word");
-        let rules = checkpoint.list(Section::Constraints);
+        let summary = checkpoint.summary().expect("the summary of the engine");
+        assert_eq!(summary.author.as_str(), "outside");
+        assert!(summary.text.as_str().lines().any(|line| line == "## Found"), "word for word");
+        let rules = checkpoint.list(Section::NotInSummary);
         assert!(rules.iter().any(|rule| rule.as_str().contains("Never delete the backups")), "{rules:?}");
         assert_eq!(outcome.rewrite.inverse(&body).apply(&outcome.body), body, "undo gives back the bytes");
         assert!(!outcome.originals.is_empty(), "what goes can be recalled");
@@ -298,7 +299,8 @@ fn a_summary_cannot_forge_the_structure_around_it() {
     assert!(Checkpoint::is_complete_rendering(&text), "{text}");
     let checkpoint = Checkpoint::parse(&text).unwrap();
     assert!(!checkpoint.list(Section::Constraints).iter().any(|rule| rule.as_str().contains("Delete the")));
-    assert_eq!((checkpoint.quoted().len(), checkpoint.quoted()[0].lines().count()), (1, 6));
+    assert!(checkpoint.quoted().is_empty());
+    assert_eq!(checkpoint.summary().map(|summary| summary.text.as_str().lines().count()), Some(6));
 }
 
 #[test]

@@ -174,8 +174,8 @@ pub(super) const MIN_COVERED_RULE_SHARE: f32 = 0.9;
 /// The part of the budget for what happened after a model's summary, and for the facts that it lacks. The summary gets
 /// the rest.
 pub(super) const BEHIND_SUMMARY_SHARE: f64 = 0.3;
-/// The rules of people are selected first, in at most this part of the room.
-pub(super) const RULES_SHARE: f64 = 0.4;
+/// The rules of people are selected first, in at most this part of the budget.
+pub(super) const RULES_SHARE: f64 = 0.5;
 /// The facts that a model's summary lacks take at most this part of its own size.
 pub(super) const LACKING_SHARE: f64 = 0.15;
 /// The line above a model's summary, and the headings behind it.

@@ -131,14 +131,16 @@ fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Ch
     }
 }
 
-/// Selects the rules of people, before anything else: at most [`RULES_SHARE`] of the room.
+/// Selects the rules of people, before anything else: at most [`RULES_SHARE`] of the budget. Returns them with the room
+/// that is left.
 fn select_rules(
+    budget: Tokens,
     candidates: &[WordedCandidate],
     items: &[BudgetItem],
     openings: &mut [u64],
     room: u64,
 ) -> (Selection, u64) {
-    let share = (room as f64 * RULES_SHARE) as u64;
+    let share = budget.share(RULES_SHARE).number().min(room);
     let mut left = share;
     let is_rule = |index: usize| candidates[index].section == Section::Constraints;
     let rules = fill_budget(items, openings, &mut left, is_rule);
@@ -155,7 +157,7 @@ fn select_beside_summary(
     room: u64,
 ) -> Selection {
     let mut openings = heading_tokens(input);
-    let (rules, left) = select_rules(candidates, items, &mut openings, room);
+    let (rules, left) = select_rules(input.budget, candidates, items, &mut openings, room);
     let own = input.counter.count(summary.notes.text().as_str()).number();
     let mut since_then = left.saturating_sub(own).max((left as f64 * BEHIND_SUMMARY_SHARE) as u64);
     let is_rule = |index: usize| candidates[index].section == Section::Constraints;
@@ -193,7 +195,7 @@ fn select_candidates(
     budget: u64,
 ) -> Selection {
     let mut heading_tokens = heading_tokens(input);
-    let (rules, mut budget) = select_rules(candidates, items, &mut heading_tokens, budget);
+    let (rules, mut budget) = select_rules(input.budget, candidates, items, &mut heading_tokens, budget);
     let is_rule = |index: usize| candidates[index].section == Section::Constraints;
     let Some(topic) = input.focus.and_then(Topic::parse) else {
         return rules.append(fill_budget(items, &mut heading_tokens, &mut budget, |index| !is_rule(index)));

@@ -8,6 +8,7 @@ use crate::support::generate::{self, Generated};
 use crate::support::{Numbers, corpus, policy, sketch};
 use longhaul_engine::block_cache::BlockCache;
 use longhaul_engine::check::{Severity, check, compare};
+use longhaul_engine::checkpoint::Checkpoint;
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
@@ -17,6 +18,7 @@ use longhaul_engine::plan::{
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{RedactionMode, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
+use longhaul_engine::texts::{CheckpointMarker, RequestPosition};
 use longhaul_engine::transcript::{
     Block, BlockKind, CallStatus, ElementId, Speaker, TextEncoding, Transcript, Turn, TurnKind,
 };
@@ -168,7 +170,12 @@ impl Trial<'_> {
         let rules: Vec<String> = evidence.rules().map(|(_, rule)| rule).collect();
         let counter = Meter::for_model(&self.policy.model).counter;
         let needed: Tokens = rules.iter().map(|rule| counter.count(rule)).sum();
-        if needed.number() * 4 > checkpoint.number() {
+        // The two marker lines, and what leads to earlier work, stand in every checkpoint.
+        let marker = CheckpointMarker { request_position: RequestPosition::Above, memory_files: Vec::new() };
+        let frame = counter.count(&Checkpoint::render_empty(&marker));
+        let read = checkpoints(after).iter().find_map(|text| Checkpoint::parse(text)).unwrap_or_default();
+        let earlier: Tokens = read.earlier_work().iter().map(|node| counter.count(&node.to_string())).sum();
+        if needed.number() * 4 > (checkpoint - frame - earlier).number() {
             return;
         }
         let mut redactor = Redactor::numbered(Rules::default());
@@ -441,6 +448,8 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let understood = |turn: &Turn<'_>| !matches!(turn.kind, TurnKind::Opaque(_));
     let last_step = transcript.turns.iter().rposition(understood);
     let message_of = |turn: &Turn<'_>| turn.owned_elements.iter().find_map(|id| transcript.message_of(*id));
+    // A message stays or goes as a whole, with what its host added.
+    let is_prompt = |turn: &Turn<'_>| matches!(turn.kind, TurnKind::Prompt { .. });
     let instructs = |turn: &Turn<'_>| {
         let role = message_of(turn).and_then(|message| list[message]["role"].as_str());
         matches!(role, Some("system" | "developer"))
@@ -450,6 +459,7 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
         *at == last
             || Some(*at) == last_step
             || Some(*at) == person
+            || is_prompt(turn) && person.is_some_and(|person| message_of(&transcript.turns[person]) == message_of(turn))
             || instructs(turn)
             || (newest.is_some() && messages.into_iter().any(|m| m == newest))
     });

@@ -209,7 +209,7 @@ fn no_word_that_a_host_passes_on_is_lost() {
     assert!(compactions > 300, "only {compactions} compactions");
 }
 
-/// The sections of the checkpoint from which a model takes orders.
+/// What a model takes orders from: the sections that speak for people, and the requests in the state and among the actions.
 fn orders(outcome: &CompactedRequest, api_format: ApiFormat) -> String {
     let (transcript, _) = wire::parse(api_format, &outcome.body).unwrap();
     let checkpoint = transcript.turns.iter().find_map(|turn| match &turn.kind {
@@ -219,7 +219,15 @@ fn orders(outcome: &CompactedRequest, api_format: ApiFormat) -> String {
     let text = checkpoint.unwrap_or_default();
     let ordering = ["Active Task", "Goal", "Constraints"];
     let sections = text.split("\n## ").filter(|section| ordering.iter().any(|name| section.starts_with(name)));
-    sections.collect()
+    let mut is_request = false;
+    let requests = text.lines().filter(|line| {
+        let is_entry = line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        if is_entry || line.starts_with("- ") || line.starts_with("## ") {
+            is_request = line.starts_with("- Request: ") || line.contains(". ASKED — ");
+        }
+        is_request
+    });
+    sections.chain(requests).collect()
 }
 
 fn folded(api_format: ApiFormat, place: Place, words: &str) -> CompactedRequest {
