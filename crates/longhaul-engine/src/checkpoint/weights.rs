@@ -221,6 +221,8 @@ pub(super) const MAX_READ_BYTES: usize = 200_000;
 pub(super) const MAX_TELLING_SHARE: f32 = 0.2;
 pub(super) const MIN_TELLING_TEXTS: f32 = 3.0;
 pub(super) const MIN_REVISITED_WORDS: usize = 3;
+/// The number of later requests that a request is compared with. It bounds the time.
+pub(super) const MAX_LATER_REQUESTS: usize = 64;
 
 /// How much a sentence tells: the scale of the result, the largest one, the words that are added to the length of each
 /// sentence, so that short ones do not always win, and the factors of names and of words that stay in the request.

@@ -1,7 +1,7 @@
 //! Candidates for the requests of people with their answers, for messages of unknown authors, and for the sentences
 //! that the assistant wrote while it worked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{CandidateCollector, CandidateSource, ExchangePart};
 use crate::checkpoint::exchanges::{Exchange, RequestStatus, first_open_turn};
@@ -10,6 +10,7 @@ use crate::checkpoint::weights::{self, RECENT_SENTENCES};
 use crate::evidence::{
     EvidenceItem, SentenceFingerprint, is_identifier, is_lasting_rule, score_user_text, split_words,
 };
+use crate::transcript::BlockPosition;
 
 impl<'d> CandidateCollector<'_, 'd> {
     /// Adds each request with its answer as one candidate, and the lasting rules in a message as candidates of their
@@ -93,14 +94,13 @@ impl<'d> CandidateCollector<'_, 'd> {
     pub(super) fn add_assistant_notes(&mut self, exchanges: &[Exchange<'d>]) {
         let texts = &self.input.evidence.assistant_texts;
         let first_open = first_open_turn(exchanges);
-        let is_answer = |item: &EvidenceItem| {
-            exchanges.iter().any(|exchange| exchange.answer.is_some_and(|answer| answer.at == item.at))
-        };
+        let answers: BTreeSet<BlockPosition> =
+            exchanges.iter().filter_map(|exchange| Some(exchange.answer?.at)).collect();
         let mut newer: Vec<&SentenceFingerprint> = Vec::new();
         let mut newer_names: Vec<HashSet<&str>> = Vec::new();
         for item in self.summarized(texts).rev() {
             let Some(reply) = item.assistant_text() else { continue };
-            if is_answer(item) || item.at.unit < first_open {
+            if answers.contains(&item.at) || item.at.unit < first_open {
                 continue;
             }
             let mut places = Vec::new();

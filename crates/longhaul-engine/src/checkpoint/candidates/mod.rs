@@ -188,7 +188,7 @@ pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<
     Candidates { drafts: collector.candidates, rarity }
 }
 
-/// Marks the exchanges whose subject a later request takes up again. Lines that stand in several requests, such as those
+/// Marks the exchanges whose subject one of the next requests takes up again. Lines that stand in several requests, such as those
 /// of a form, are nobody's subject.
 fn mark_revisited(exchanges: &mut [Exchange<'_>], rarity: &WordRarity, repeated: &RepeatedLines) {
     let mut later: Vec<HashSet<u64>> = Vec::new();
@@ -198,7 +198,7 @@ fn mark_revisited(exchanges: &mut [Exchange<'_>], rarity: &WordRarity, repeated:
         if let Some(answer) = exchange.answer.filter(|_| exchange.status == RequestStatus::Unknown) {
             let own: HashSet<u64> = request.union(&rarity.telling_words(answer.text())).copied().collect();
             let is_again = |later: &HashSet<u64>| later.intersection(&own).count() >= weights::MIN_REVISITED_WORDS;
-            if later.iter().any(is_again) {
+            if later.iter().rev().take(weights::MAX_LATER_REQUESTS).any(is_again) {
                 exchange.status = RequestStatus::Revisited;
             }
         }
