@@ -232,7 +232,7 @@ async fn search_session(
                 .all(|m| is_in_ranges(m.id, &session_ranges) && view.shows_unchanged(m.position));
         }
     }
-    build_hits(sql, tenant, phrase, &query_terms, rank_by_novelty(candidates, &covered, max_hits)).await
+    build_hits(sql, tenant, phrase, &query_terms, &ranges, rank_by_novelty(candidates, &covered, max_hits)).await
 }
 
 /// Returns the path segments that the search covers.
@@ -503,15 +503,14 @@ async fn find_turns_containing(
 /// Sets the score of each candidate: its own, and what its neighbours lend.
 fn score_candidates(candidates: &mut [Candidate], query: &QueryTerms) {
     candidates.sort_by_key(|candidate| candidate.turn_id);
-    let mut own = own_scores(candidates, query);
-    let best = own.iter().copied().fold(0.0, f64::max);
-    for (score, candidate) in own.iter_mut().zip(&asked_for_speakers(candidates, query)) {
-        if *candidate && *score > 0.0 {
-            *score += SPEAKER_SHARE * best;
-        }
-    }
+    let own = own_scores(candidates, query);
     for index in 0..candidates.len() {
         candidates[index].score = own[index] + lent_score(candidates, &own, index);
+    }
+    let best = candidates.iter().map(|candidate| candidate.score).fold(0.0, f64::max);
+    let asked_for = asked_for_speakers(candidates, query);
+    for (candidate, _) in candidates.iter_mut().zip(asked_for).filter(|(_, is_asked_for)| *is_asked_for) {
+        candidate.score += SPEAKER_SHARE * best;
     }
 }
 
@@ -642,12 +641,28 @@ fn exact_values(text: &str) -> BTreeSet<String> {
     runs.filter(|run| run.is_char_boundary(1)).filter(is_value).map(str::to_owned).collect()
 }
 
+/// Reads the message after another one of the same session, if the search covers it.
+async fn next_message(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    message: i64,
+    ranges: &[(i64, i64)],
+) -> Result<Option<StoredMessage>> {
+    if !is_in_ranges(message + 1, ranges) {
+        return Ok(None);
+    }
+    let find = format!("{SELECT_MESSAGE} WHERE tenant = $1 AND id = $2");
+    let row = sql.row(&find, &[tenant.id.into(), (message + 1).into()]).await?;
+    row.as_ref().map(message::message_from_row).transpose()
+}
+
 /// Builds a hit from the best block of each turn, with the lines that match the query best.
 async fn build_hits(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     phrase: &str,
     query: &QueryTerms,
+    ranges: &[(i64, i64)],
     ranked: Vec<Candidate>,
 ) -> Result<Vec<SearchHit>> {
     let mut sessions: BTreeMap<i64, StoredSession> = BTreeMap::new();
@@ -676,7 +691,14 @@ async fn build_hits(
         let best = block_scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
         let Some((index, _)) = best else { continue };
         let (at, row, text) = &blocks[index];
-        let following: Vec<&str> = blocks.iter().skip(index + 1).map(|(_, _, text)| text.as_str()).collect();
+        // A short question is shown with the beginning of what was replied.
+        let next = next_message(sql, tenant, candidate.last_message(), ranges).await?;
+        let next = next.iter().flat_map(|next| {
+            let texts = recall::block_texts(session.api_format, next);
+            next.blocks.iter().zip(texts).map(|(row, text)| format!("[next {}] {text}", row.kind)).collect::<Vec<_>>()
+        });
+        let following = blocks.iter().skip(index + 1).map(|(_, _, text)| text.clone());
+        let following: Vec<String> = following.chain(next).collect();
         let summary = |(at, row, _): &(usize, &BlockRow, String)| BlockSummary {
             recall_id: row.recall_id.clone(),
             message: *at + session.system_message_count,

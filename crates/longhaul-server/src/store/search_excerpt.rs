@@ -5,8 +5,8 @@
 //! block ──▶ passages (sentences, lines) ──weight, and weight that neighbours lend──▶ the best ──▶ its context ──▶ others
 //! ```
 //!
-//! The context goes on into the next blocks of the turn: a reply that says "I make a copy of the original:" is
-//! followed by the call that says where.
+//! The context goes on into the next blocks of the turn, and into the next message: a reply that says "I make a
+//! copy of the original:" is followed by the call that says where, and a question by its answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -39,9 +39,9 @@ struct Passage {
     contains_phrase: bool,
 }
 
-/// Returns the passages of a text that say most about the query, in their order. What follows the text in the
-/// same turn is shown only where the best passage is at the end of the text.
-pub(super) fn excerpt(block: &str, following: &[&str], phrase: Option<&str>, query: &QueryTerms) -> Redacted {
+/// Returns the passages of a text that say most about the query, in their order. What follows the text, in its
+/// turn and in the next message, is shown only where the best passage is near the end of the text.
+pub(super) fn excerpt(block: &str, following: &[String], phrase: Option<&str>, query: &QueryTerms) -> Redacted {
     let mut text = readable(block);
     if phrase.is_some_and(|phrase| !text.contains(phrase)) {
         text = Cow::Borrowed(block);
@@ -277,7 +277,8 @@ mod tests {
     fn an_excerpt_goes_on_into_the_next_blocks_of_the_turn() {
         let reply = "First I make a copy of the original:";
         let call = r#"{"command": "cp ./iam.py ./iam.py.backup\necho \"done\""}"#;
-        let shown = excerpt(reply, &[call, "<returncode>0</returncode>"], None, &query(&[("original", 2.0)]));
+        let following = [call.to_owned(), "<returncode>0</returncode>".to_owned()];
+        let shown = excerpt(reply, &following, None, &query(&[("original", 2.0)]));
         assert!(
             shown.as_str().contains("original: {\"command\": \"cp ./iam.py ./iam.py.backup echo \"done\"\"}"),
             "{shown}"
@@ -285,7 +286,7 @@ mod tests {
         assert!(shown.as_str().ends_with("</returncode>"), "{shown}");
         // A long block has no room left for others, and a phrase is found as it was written.
         let long = "the original is here, and much more is said about it ".repeat(60);
-        assert!(!excerpt(&long, &[call], None, &query(&[("original", 2.0)])).as_str().contains("command"));
+        assert!(!excerpt(&long, &following, None, &query(&[("original", 2.0)])).as_str().contains("command"));
         assert!(excerpt(call, &[], Some("backup\\necho"), &query(&[])).as_str().contains("backup\\necho"));
         let cut = r#"{"path":"C:\\new\u00e9\"#;
         assert_eq!(readable(cut), "{\"path\":\"C:\\new\\u00e9\\");

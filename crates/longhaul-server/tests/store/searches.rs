@@ -132,6 +132,7 @@ async fn an_answer_is_found_by_the_words_of_its_question(ground: Ground) {
     let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
     assert!(first(&hits).contains("Which colour"), "{hits:?}");
     assert!(hits[1].excerpt.as_str().contains("Green"), "{hits:?}");
+    assert!(first(&hits).contains("[next reply] Green"), "{hits:?}");
     // A turn that has nothing of the query is no hit, whatever stands beside it.
     assert!(hits.iter().all(|hit| !hit.excerpt.as_str().contains("quiet")), "{hits:?}");
 }
@@ -143,10 +144,8 @@ async fn what_somebody_said_comes_before_what_others_said_of_it(ground: Ground) 
         talk.push(user(&format!("[9:0{n} am] Ann: Good morning, number {n}.")));
         talk.push(reply(&format!("Bob: Hello, number {n}.")));
     }
-    talk.push(user("Ann: I would bake some bread for Bob."));
-    talk.push(reply("Bob: Fine."));
-    talk.extend(chat(&["Ann: So be it.", "Bob: Yes."]));
-    talk.extend(chat(&["Ann: Anything else?", "Bob: I would bake some bread for Ann."]));
+    talk.extend(chat(&["Ann: So be it.", "Bob: Yes.", "Ann: I would bake some bread for Bob.", "Bob: Fine."]));
+    talk.extend(chat(&["Ann: Anything else?", "Bob: I would bake some bread for Ann.", "Ann: Thanks.", "Bob: Good."]));
     let session = record(&store, &tenant, &body(ApiFormat::Chat, &talk)).await.session;
     for (query, said) in [("What does Ann bake?", "Ann: I"), ("What does Bob bake?", "Bob: I")] {
         let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
