@@ -520,7 +520,7 @@ fn lent_score(candidates: &[Candidate], own: &[f64], index: usize) -> f64 {
     if own[index] <= 0.0 {
         return 0.0;
     }
-    let follows = |first: usize| match (&candidates[first..]).get(..2) {
+    let follows = |first: usize| match candidates[first..].get(..2) {
         Some([one, other]) => one.last_message() + 1 == other.first_message(),
         _ => false,
     };
