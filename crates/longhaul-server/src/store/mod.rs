@@ -40,6 +40,7 @@ mod retention;
 mod saved_state;
 mod schema;
 mod search;
+mod search_excerpt;
 mod search_terms;
 mod session;
 mod sql;
@@ -47,6 +48,7 @@ mod sqlite;
 mod tenant;
 mod timeline;
 mod traffic;
+mod word_forms;
 mod worker_threads;
 
 use std::path::{Path, PathBuf};

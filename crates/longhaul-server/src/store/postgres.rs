@@ -372,9 +372,12 @@ const POSTGRES_DIALECT: SqlDialect = SqlDialect {
     shared_lock: Some("SELECT pg_advisory_xact_lock_shared($1)"),
     insert_terms: "INSERT INTO terms (message, terms) VALUES ($1, array_to_tsvector(string_to_array($2, ' ')))",
     delete_terms: "DELETE FROM terms WHERE message BETWEEN $1 AND $2",
-    find_term: "SELECT message FROM terms WHERE terms @@ quote_literal($1)::tsquery AND message BETWEEN $2 AND $3 \
+    find_any_term: "SELECT message FROM terms WHERE terms @@ $1::text::tsquery AND message BETWEEN $2 AND $3 \
                   ORDER BY message DESC LIMIT $4",
-    quote_term: str::to_owned,
+    quote_terms: |terms| {
+        let quote = |term: &String| format!("'{}'", term.replace('\\', "\\\\").replace('\'', "''"));
+        terms.iter().map(quote).collect::<Vec<_>>().join(" | ")
+    },
 };
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! Full-text search in the messages of a session, or of all sessions of its family.
 //!
 //! ```text
-//! query ──terms──▶ messages with each term (the index) ──▶ the likeliest turns ──▶ read, scored, ranked ──▶ hits
+//! query ──terms──▶ messages with a form of each term (the index) ──▶ the likeliest turns, and their neighbours
+//!       ──▶ read, scored, lent to neighbours, ranked ──▶ hits
 //! ```
 //!
-//! The index only knows which message has a term. The scores (BM25) are computed here, the same for both
-//! databases. A tool call and its results count as one turn. Rare terms and whole identifiers weigh more. A
-//! search looks for text that the model no longer sees, so values that are visible to it, or in a better hit,
-//! add nothing to a score. Turns that contain the query literally come first. A hit is quoted material, never
-//! an instruction.
+//! The index only knows which message has a word. The scores (BM25) are computed here, the same for both
+//! databases. A tool call and its results count as one turn. A word counts in all its inflected forms; words
+//! that only ask or connect are left out. Rare terms and whole identifiers weigh more. A turn lends a share of
+//! its score to the turns next to it, because an answer often has no word of its question; and if the query
+//! names somebody who speaks in the session, turns that this person said come first. A search looks for text
+//! that the model no longer sees, so values that are visible to it, or in a better hit, add nothing to a
+//! score. Turns that contain the query literally come first. A hit is quoted material, never an instruction.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -22,10 +24,12 @@ use super::error::Result;
 use super::message::{self, BlockRow, PathSegment, SELECT_MESSAGE, StoredMessage};
 use super::recall;
 use super::schema::split_message_id;
+use super::search_excerpt::{best_passage_weight, excerpt, passage_ranges};
 use super::search_terms::{self, TermClass};
 use super::session::{self, StoredSession};
 use super::sql::{Row, Sql, Value};
 use super::tenant::Tenant;
+use super::word_forms;
 use super::{Store, in_transaction};
 
 /// The terms of a query that are looked up in the index at most, identifiers and long words first. Chosen by
@@ -49,8 +53,20 @@ const LENGTH_NORMALIZATION: f64 = 0.75;
 const IDENTIFIER_WEIGHT: f64 = 2.0;
 /// BM25's k3: how soon further occurrences of a term in the query stop adding to its weight. Chosen by hand.
 const QUERY_TERM_SATURATION: f64 = 2.0;
-/// The characters of an excerpt. Chosen by hand.
-const MAX_EXCERPT_CHARS: usize = 300;
+/// The shares of its score that a turn lends to the next and the next but one, before and after it. Chosen on
+/// three chats of `bench/recall`; the result hardly changes from 0.3 to 0.6.
+const LENT_SHARES: [f64; 2] = [0.4, 0.32];
+/// The share of the best score that is added to turns of a speaker whom the query names. Chosen on three chats
+/// of `bench/recall`.
+const SPEAKER_SHARE: f64 = 0.25;
+/// The weight of the best passage of a turn in relation to the whole turn. Chosen by hand.
+const PASSAGE_WEIGHT: f64 = 1.0;
+/// The factor for turns that the model still sees: a search looks for text that it lacks. They are no last
+/// resort, because it asks for what it did not find in its own context. Chosen by hand.
+const VISIBLE_FACTOR: f64 = 0.5;
+/// The turns that a name must open a line of to be a speaker's: fewer may be a label such as `Note:`. Chosen
+/// by hand.
+const MIN_SPEAKER_TURNS: usize = 3;
 
 /// The sessions that a search covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,11 +118,51 @@ pub struct BlockSummary {
     pub tool: Option<String>,
 }
 
-/// A term of the query, its weight, and the IDs of the messages that have it.
+/// A term of the query, its weight, and the IDs of the messages that have one of its forms.
 struct QueryTerm {
-    term: String,
+    forms: Vec<String>,
     weight: f64,
     messages: Vec<i64>,
+}
+
+/// The terms of a query, heaviest first.
+#[derive(Default)]
+pub(super) struct QueryTerms {
+    terms: Vec<QueryTerm>,
+    /// The index in `terms` of each form.
+    index_of_form: HashMap<String, usize>,
+}
+
+impl QueryTerms {
+    fn new(terms: Vec<QueryTerm>) -> Self {
+        let forms = |(index, term): (usize, &QueryTerm)| {
+            term.forms.iter().map(move |form| (form.clone(), index)).collect::<Vec<_>>()
+        };
+        let index_of_form = terms.iter().enumerate().flat_map(forms).collect();
+        Self { terms, index_of_form }
+    }
+
+    /// Returns the indexes of the terms that a text has.
+    pub(super) fn terms_in(&self, text: &str) -> BTreeSet<usize> {
+        let terms = search_terms::split_terms(text);
+        terms.iter().filter_map(|(term, _)| self.index_of_form.get(term.as_ref()).copied()).collect()
+    }
+
+    /// Makes a query of terms with these weights, each with one form.
+    #[cfg(test)]
+    pub(super) fn for_test(terms: &[(&str, f64)]) -> Self {
+        let term = |(form, weight): &(&str, f64)| QueryTerm {
+            forms: vec![(*form).to_owned()],
+            weight: *weight,
+            messages: Vec::new(),
+        };
+        Self::new(terms.iter().map(term).collect())
+    }
+
+    /// Sums the weights of terms.
+    pub(super) fn weight_of(&self, indexes: &BTreeSet<usize>) -> f64 {
+        indexes.iter().map(|index| self.terms[*index].weight).sum()
+    }
 }
 
 /// A turn that may become a hit: an assistant message with the results of its calls, or another message
@@ -123,6 +179,8 @@ struct Candidate {
     contains_query: bool,
     /// Whether the model still sees all of it unchanged.
     is_visible: bool,
+    /// The names that open its lines, such as `Ann` in `Ann: Yes.`
+    line_names: BTreeSet<String>,
 }
 
 async fn search_session(
@@ -144,7 +202,7 @@ async fn search_session(
         Some(head) => compactions::find_compaction(sql, tenant, head).await?,
         None => None,
     };
-    let turn_ids = find_likely_turns(sql, tenant, &query_terms).await?;
+    let turn_ids = find_likely_turns(sql, tenant, &query_terms.terms).await?;
     let mut candidates = read_candidates(sql, tenant, &turn_ids, &ranges).await?;
     let phrase = query.trim();
     if !phrase.is_empty() && phrase.len() <= 200 && !phrase.contains('\n') {
@@ -174,7 +232,7 @@ async fn search_session(
                 .all(|m| is_in_ranges(m.id, &session_ranges) && view.shows_unchanged(m.position));
         }
     }
-    build_hits(sql, tenant, phrase, &query_terms, rank_by_novelty(candidates, &covered, max_hits)).await
+    build_hits(sql, tenant, phrase, &query_terms, &ranges, rank_by_novelty(candidates, &covered, max_hits)).await
 }
 
 /// Returns the path segments that the search covers.
@@ -234,26 +292,50 @@ async fn values_in_view(
     Ok(values)
 }
 
-/// Looks up the terms of the query, and returns those that some message has, heaviest first.
-async fn look_up_terms(sql: &mut dyn Sql, query: &str, ranges: &[(i64, i64)], total: usize) -> Result<Vec<QueryTerm>> {
-    let mut counts: BTreeMap<Cow<'_, str>, (usize, TermClass)> = BTreeMap::new();
-    for (term, class) in search_terms::split_terms(query) {
-        let (count, best_class) = counts.entry(term).or_insert((0, class));
-        *count += 1;
-        *best_class = (*best_class).min(class);
+/// A term of the query before it is looked up.
+struct CountedTerm {
+    /// What its inflected forms have in common; of an identifier the term itself.
+    stem: String,
+    /// The form that was counted first.
+    term: String,
+    count: usize,
+    class: TermClass,
+}
+
+/// Counts the terms of a query, identifiers and long words first. Function words count only if there is
+/// nothing else.
+fn count_terms(query: &str) -> Vec<CountedTerm> {
+    let mut terms = search_terms::split_terms(query);
+    if terms.iter().any(|(term, _)| !word_forms::is_function_word(term)) {
+        terms.retain(|(term, _)| !word_forms::is_function_word(term));
     }
-    let mut counts: Vec<(Cow<'_, str>, (usize, TermClass))> = counts.into_iter().collect();
-    counts.sort_by_key(|(term, (_, class))| Reverse((*class, term.len())));
+    let mut counts: BTreeMap<String, CountedTerm> = BTreeMap::new();
+    for (term, class) in terms {
+        let stem = if class == TermClass::Word { word_forms::stem(&term) } else { term.to_string() };
+        let entry = || CountedTerm { stem: stem.clone(), term: term.into_owned(), count: 0, class };
+        let counted = counts.entry(stem.clone()).or_insert_with(entry);
+        counted.count += 1;
+        counted.class = counted.class.min(class);
+    }
+    let mut counts: Vec<CountedTerm> = counts.into_values().collect();
+    counts.sort_by_key(|counted| Reverse((counted.class, counted.term.len())));
     counts.truncate(MAX_LOOKED_UP_TERMS);
-    let (find_term, term_of) = (sql.dialect().find_term, sql.dialect().quote_term);
-    let mut query_terms = Vec::new();
-    for (term, (count, class)) in counts {
+    counts
+}
+
+/// Looks up the terms of the query, and returns those that some message has, heaviest first.
+async fn look_up_terms(sql: &mut dyn Sql, query: &str, ranges: &[(i64, i64)], total: usize) -> Result<QueryTerms> {
+    let (find_terms, any_of) = (sql.dialect().find_any_term, sql.dialect().quote_terms);
+    let mut query_terms: Vec<(QueryTerm, String)> = Vec::new();
+    for CountedTerm { stem, term, count, class } in count_terms(query) {
+        let forms = if class == TermClass::Word { word_forms::forms(&term) } else { vec![term] };
+        let condition = any_of(&forms);
         let mut messages = Vec::new();
         for (first, last) in ranges.iter().rev() {
             let rows_left = COMMON_TERM_MESSAGES + 1 - messages.len().min(COMMON_TERM_MESSAGES + 1);
             if rows_left > 0 {
-                let values = [term_of(&term).into(), (*first).into(), (*last).into(), rows_left.into()];
-                let rows = sql.rows(find_term, &values).await?;
+                let values = [condition.as_str().into(), (*first).into(), (*last).into(), rows_left.into()];
+                let rows = sql.rows(find_terms, &values).await?;
                 messages.extend(rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?);
             }
         }
@@ -266,23 +348,34 @@ async fn look_up_terms(sql: &mut dyn Sql, query: &str, ranges: &[(i64, i64)], to
         let query_frequency_weight = count * (1.0 + QUERY_TERM_SATURATION) / (count + QUERY_TERM_SATURATION);
         let weight =
             rarity * query_frequency_weight * if class == TermClass::Identifier { IDENTIFIER_WEIGHT } else { 1.0 };
-        query_terms.push(QueryTerm { term: term.into_owned(), weight, messages });
+        query_terms.push((QueryTerm { forms, weight, messages }, stem));
     }
-    let is_rare = |term: &QueryTerm| term.messages.len() <= COMMON_TERM_MESSAGES;
+    let is_rare = |(term, _): &(QueryTerm, String)| term.messages.len() <= COMMON_TERM_MESSAGES;
     if query_terms.iter().any(is_rare) {
         query_terms.retain(is_rare);
     }
-    query_terms.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
+    query_terms.sort_by(|(a, a_stem), (b, b_stem)| b.weight.total_cmp(&a.weight).then_with(|| a_stem.cmp(b_stem)));
     query_terms.truncate(MAX_SCORED_TERMS);
-    Ok(query_terms)
+    Ok(QueryTerms::new(query_terms.into_iter().map(|(term, _)| term).collect()))
 }
 
-/// Returns the turns with the most query weight, by the ID of their first message.
+/// Returns the turns with the most query weight, their own and what neighbours lend, by the ID of their first
+/// message.
 async fn find_likely_turns(sql: &mut dyn Sql, tenant: &Tenant, query_terms: &[QueryTerm]) -> Result<Vec<i64>> {
-    let mut messages: HashMap<i64, f64> = HashMap::new();
+    let mut own: HashMap<i64, f64> = HashMap::new();
     for term in query_terms {
-        term.messages.iter().for_each(|message| *messages.entry(*message).or_default() += term.weight);
+        term.messages.iter().for_each(|message| *own.entry(*message).or_default() += term.weight);
     }
+    // Messages next to one another in a session have consecutive IDs.
+    let weight_at = |id: i64| own.get(&id).copied().unwrap_or_default();
+    let lent: HashMap<i64, f64> = own
+        .keys()
+        .map(|id| {
+            let shares = (1..).zip(LENT_SHARES);
+            (*id, shares.map(|(distance, share)| share * (weight_at(id - distance) + weight_at(id + distance))).sum())
+        })
+        .collect();
+    let messages = own.iter().map(|(id, weight)| (*id, weight + lent[id])).collect();
     let messages: Vec<i64> = top_scored(messages, MAX_CANDIDATE_MESSAGES);
     let list = format!(
         "SELECT id, step FROM messages WHERE tenant = $1 AND id IN ({})",
@@ -301,6 +394,14 @@ async fn find_likely_turns(sql: &mut dyn Sql, tenant: &Tenant, query_terms: &[Qu
         for turn_id in turns_of_term {
             *turn_ids.entry(turn_id).or_default() += term.weight;
         }
+    }
+    let mut lent_to_turns: HashMap<i64, f64> = HashMap::new();
+    for (message, turn_id) in &turn_of_message {
+        let most = lent_to_turns.entry(*turn_id).or_default();
+        *most = most.max(lent[message]);
+    }
+    for (turn_id, lent) in lent_to_turns {
+        *turn_ids.entry(turn_id).or_default() += lent;
     }
     Ok(top_scored(turn_ids, MAX_CANDIDATES))
 }
@@ -340,6 +441,9 @@ fn build_candidate(messages: &[StoredMessage]) -> Candidate {
     let text: String = messages.iter().map(|message| search_terms::message_text(message.text.as_str())).collect();
     let new_values = exact_values(&text);
     let (turn_id, value_count) = (messages[0].turn_id, new_values.len());
+    let is_said =
+        |message: &StoredMessage| message.blocks.iter().any(|b| matches!(b.kind.as_str(), "prompt" | "reply"));
+    let line_names = if messages.iter().any(is_said) { line_names(&text) } else { BTreeSet::new() };
     Candidate {
         turn_id,
         messages: messages.to_owned(),
@@ -349,7 +453,26 @@ fn build_candidate(messages: &[StoredMessage]) -> Candidate {
         new_values,
         contains_query: false,
         is_visible: false,
+        line_names,
     }
+}
+
+/// Extracts the names at the starts of lines, such as `ann` in `[8 May] Ann: Yes.`, in small letters. A chat
+/// between people is often recorded in this way.
+fn line_names(text: &str) -> BTreeSet<String> {
+    const MAX_LINES: usize = 200;
+    const MAX_NAME_CHARS: usize = 40;
+    let name_of = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(line, |(_, rest)| rest.trim());
+        let (name, said) = line.split_once(':')?;
+        let is_name = name.chars().count() <= MAX_NAME_CHARS
+            && name.chars().all(|c| c.is_alphabetic() || c == ' ')
+            && name.split(' ').all(|word| word.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase()))
+            && (said.is_empty() || said.starts_with(char::is_whitespace));
+        is_name.then(|| name.to_lowercase())
+    };
+    text.lines().take(MAX_LINES).filter_map(name_of).collect()
 }
 
 /// Finds turns that contain the phrase inside a longer word, which the index cannot find. It scans every
@@ -377,52 +500,111 @@ async fn find_turns_containing(
     Ok(turn_ids)
 }
 
-fn weights_by_term(query_terms: &[QueryTerm]) -> HashMap<&str, f64> {
-    query_terms.iter().map(|term| (term.term.as_str(), term.weight)).collect()
+/// Sets the score of each candidate: its own, and what its neighbours lend.
+fn score_candidates(candidates: &mut [Candidate], query: &QueryTerms) {
+    candidates.sort_by_key(|candidate| candidate.turn_id);
+    let own = own_scores(candidates, query);
+    for index in 0..candidates.len() {
+        candidates[index].score = own[index] + lent_score(candidates, &own, index);
+    }
+    let best = candidates.iter().map(|candidate| candidate.score).fold(0.0, f64::max);
+    let asked_for = asked_for_speakers(candidates, query);
+    for (candidate, _) in candidates.iter_mut().zip(asked_for).filter(|(_, is_asked_for)| *is_asked_for) {
+        candidate.score += SPEAKER_SHARE * best;
+    }
 }
 
-/// Sets the BM25 score of each candidate, multiplied by the share of the query's weight that it has.
-fn score_candidates(candidates: &mut [Candidate], query_terms: &[QueryTerm]) {
-    let weights = weights_by_term(query_terms);
+/// Returns what the neighbours of a candidate lend to it. A turn that has nothing of the query gets nothing,
+/// or each turn beside a match would be a hit.
+fn lent_score(candidates: &[Candidate], own: &[f64], index: usize) -> f64 {
+    if own[index] <= 0.0 {
+        return 0.0;
+    }
+    let follows = |first: usize| match candidates[first..].get(..2) {
+        Some([one, other]) => one.last_message() + 1 == other.first_message(),
+        _ => false,
+    };
+    let (mut after, mut before, mut lent) = (Some(index), Some(index), 0.0);
+    for share in LENT_SHARES {
+        after = after.filter(|at| follows(*at)).map(|at| at + 1);
+        before = before.and_then(|at| at.checked_sub(1)).filter(|at| follows(*at));
+        lent += share * [before, after].into_iter().flatten().map(|at| own[at]).sum::<f64>();
+    }
+    lent
+}
+
+/// Returns for each candidate whether one of its speakers is named in the query.
+fn asked_for_speakers(candidates: &[Candidate], query: &QueryTerms) -> Vec<bool> {
+    let mut turns_of_name: HashMap<&str, usize> = HashMap::new();
+    for name in candidates.iter().flat_map(|candidate| &candidate.line_names) {
+        *turns_of_name.entry(name).or_default() += 1;
+    }
+    let is_asked_for = |name: &String| {
+        turns_of_name[name.as_str()] >= MIN_SPEAKER_TURNS
+            && name.split(' ').any(|word| query.index_of_form.contains_key(word))
+    };
+    candidates.iter().map(|candidate| candidate.line_names.iter().any(is_asked_for)).collect()
+}
+
+/// Returns the BM25 score of each candidate, multiplied by the share of the query's weight that it has, and
+/// that its best passage has: terms that stand together say more than terms at both ends of a long result.
+fn own_scores(candidates: &[Candidate], query: &QueryTerms) -> Vec<f64> {
     // Summed in a fixed order, or equal searches could differ in the last digit.
-    let total_weight: f64 = query_terms.iter().map(|term| term.weight).sum();
+    let total_weight: f64 = query.terms.iter().map(|term| term.weight).sum();
     let mut counted = Vec::with_capacity(candidates.len());
-    for candidate in candidates.iter() {
-        let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
-        let terms = search_terms::split_terms(&candidate.text);
-        for (term, _) in &terms {
-            if let Some((term, _)) = weights.get_key_value(term.as_ref()) {
-                *counts.entry(term).or_default() += 1.0;
-            }
+    for candidate in candidates {
+        let (mut counts, mut length, mut passages): (BTreeMap<usize, f64>, f64, Vec<BTreeSet<usize>>) =
+            Default::default();
+        for bytes in passage_ranges(&candidate.text) {
+            let terms = search_terms::split_terms(&candidate.text[bytes]);
+            let indexes = terms.iter().filter_map(|(term, _)| query.index_of_form.get(term.as_ref()).copied());
+            let indexes: Vec<usize> = indexes.collect();
+            indexes.iter().for_each(|index| *counts.entry(*index).or_default() += 1.0);
+            length += terms.len() as f64;
+            passages.push(indexes.into_iter().collect());
         }
-        counted.push((terms.len() as f64, counts));
+        counted.push((length, counts, best_passage_weight(&passages, query)));
     }
-    let average = counted.iter().map(|(length, _)| length).sum::<f64>() / counted.len().max(1) as f64;
-    for (candidate, (length, counts)) in candidates.iter_mut().zip(counted) {
+    let average = counted.iter().map(|(length, ..)| length).sum::<f64>() / counted.len().max(1) as f64;
+    let score = |(length, counts, passage_weight): (f64, BTreeMap<usize, f64>, f64)| {
         let slack = TERM_SATURATION * (1.0 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length / average.max(1.0));
-        let term_score = |(term, count): (&str, f64)| weights[term] * count * (TERM_SATURATION + 1.0) / (count + slack);
-        let matched_weight: f64 = counts.keys().map(|term| weights[term]).sum();
-        candidate.score = counts.into_iter().map(term_score).sum::<f64>() * matched_weight / total_weight.max(1e-9);
-    }
+        let weight = |index: &usize| query.terms[*index].weight;
+        let matched_weight: f64 = counts.keys().map(weight).sum();
+        let term_score =
+            |(index, count): (usize, f64)| weight(&index) * count * (TERM_SATURATION + 1.0) / (count + slack);
+        let coverage = (matched_weight + PASSAGE_WEIGHT * passage_weight) / total_weight.max(1e-9);
+        counts.into_iter().map(term_score).sum::<f64>() * coverage
+    };
+    counted.into_iter().map(score).collect()
 }
 
 impl Candidate {
+    fn first_message(&self) -> i64 {
+        self.messages.first().map_or(self.turn_id, |message| message.id)
+    }
+
+    fn last_message(&self) -> i64 {
+        self.messages.last().map_or(self.turn_id, |message| message.id)
+    }
+
     /// Returns whether it contains a text literally, unescaped or as written in the JSON.
     fn contains(&self, phrase: &str) -> bool {
         self.text.contains(phrase) || self.messages.iter().any(|message| message.text.as_str().contains(phrase))
     }
 
-    /// Returns the score, reduced by the share of its values that others have already.
+    /// Returns the score, reduced by the share of its values that others have already, and if the model still
+    /// sees it.
     fn novelty_score(&self) -> f64 {
         let share = (self.new_values.len() as f64 + 1.0) / (self.value_count as f64 + 1.0);
-        self.score * share.sqrt()
+        self.score * share.sqrt() * if self.is_visible { VISIBLE_FACTOR } else { 1.0 }
     }
 
-    /// Compares the ranks of two candidates: literal matches first, then turns that the model no longer sees,
-    /// then by novelty score, then the newer.
+    /// Compares the ranks of two candidates: literal matches first, and of these the ones that the model no
+    /// longer sees; then by novelty score, then the newer.
     fn compare_rank(&self, other: &Self) -> std::cmp::Ordering {
-        let first = (self.contains_query, !self.is_visible).cmp(&(other.contains_query, !other.is_visible));
-        first
+        let literal = |candidate: &Self| (candidate.contains_query, candidate.contains_query && !candidate.is_visible);
+        literal(self)
+            .cmp(&literal(other))
             .then_with(|| self.novelty_score().total_cmp(&other.novelty_score()))
             .then(self.turn_id.cmp(&other.turn_id))
     }
@@ -459,15 +641,30 @@ fn exact_values(text: &str) -> BTreeSet<String> {
     runs.filter(|run| run.is_char_boundary(1)).filter(is_value).map(str::to_owned).collect()
 }
 
+/// Reads the message after another one of the same session, if the search covers it.
+async fn next_message(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    message: i64,
+    ranges: &[(i64, i64)],
+) -> Result<Option<StoredMessage>> {
+    if !is_in_ranges(message + 1, ranges) {
+        return Ok(None);
+    }
+    let find = format!("{SELECT_MESSAGE} WHERE tenant = $1 AND id = $2");
+    let row = sql.row(&find, &[tenant.id.into(), (message + 1).into()]).await?;
+    row.as_ref().map(message::message_from_row).transpose()
+}
+
 /// Builds a hit from the best block of each turn, with the lines that match the query best.
 async fn build_hits(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     phrase: &str,
-    query_terms: &[QueryTerm],
+    query: &QueryTerms,
+    ranges: &[(i64, i64)],
     ranked: Vec<Candidate>,
 ) -> Result<Vec<SearchHit>> {
-    let weights = weights_by_term(query_terms);
     let mut sessions: BTreeMap<i64, StoredSession> = BTreeMap::new();
     let mut hits = Vec::with_capacity(ranked.len());
     for candidate in ranked {
@@ -488,11 +685,20 @@ async fn build_hits(
         let block_score = |text: &str| {
             let new_values = exact_values(text).intersection(&candidate.new_values).count() as f64;
             let contains_phrase = phrase.is_some_and(|phrase| text.contains(phrase));
-            if contains_phrase { f64::MAX } else { query_weight(text, &weights) * (1.0 + new_values).sqrt() }
+            if contains_phrase { f64::MAX } else { query.weight_of(&query.terms_in(text)) * (1.0 + new_values).sqrt() }
         };
         let block_scores: Vec<f64> = blocks.iter().map(|(_, _, text)| block_score(text)).collect();
         let best = block_scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
-        let Some((at, row, text)) = best.and_then(|(index, _)| blocks.get(index)) else { continue };
+        let Some((index, _)) = best else { continue };
+        let (at, row, text) = &blocks[index];
+        // A short question is shown with the beginning of what was replied.
+        let next = next_message(sql, tenant, candidate.last_message(), ranges).await?;
+        let next = next.iter().flat_map(|next| {
+            let texts = recall::block_texts(session.api_format, next);
+            next.blocks.iter().zip(texts).map(|(row, text)| format!("[next {}] {text}", row.kind)).collect::<Vec<_>>()
+        });
+        let following = blocks.iter().skip(index + 1).map(|(_, _, text)| text.clone());
+        let following: Vec<String> = following.chain(next).collect();
         let summary = |(at, row, _): &(usize, &BlockRow, String)| BlockSummary {
             recall_id: row.recall_id.clone(),
             message: *at + session.system_message_count,
@@ -505,60 +711,13 @@ async fn build_hits(
             message: *at + session.system_message_count,
             kind: row.kind.clone(),
             tool: row.tool.clone(),
-            excerpt: excerpt(text, phrase, &weights),
+            excerpt: excerpt(text, &following, phrase, query),
             score: candidate.score,
             turn_blocks: blocks.iter().map(summary).collect(),
             is_visible: candidate.is_visible,
         });
     }
     Ok(hits)
-}
-
-/// Sums the weights of the query's terms that a text has.
-fn query_weight(text: &str, weights: &HashMap<&str, f64>) -> f64 {
-    let mut counted = HashSet::new();
-    let terms = search_terms::split_terms(text);
-    let first_seen = terms.iter().filter(|(term, _)| counted.insert(term.as_ref()));
-    first_seen.filter_map(|(term, _)| weights.get(term.as_ref())).sum()
-}
-
-/// Returns the line of a text that contains the phrase or has the most query weight, and the lines after it
-/// while there is room.
-fn excerpt(text: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> Redacted {
-    const MAX_EXCERPT_LINES: usize = 20_000;
-    let lines: Vec<&str> = text.lines().take(MAX_EXCERPT_LINES).collect();
-    let contains_phrase = |line: &str| phrase.is_some_and(|phrase| line.contains(phrase));
-    let line_weight = |line: &str| if contains_phrase(line) { f64::MAX } else { query_weight(line, weights) };
-    let best = lines.iter().enumerate().map(|(at, line)| (line_weight(line), at));
-    let best = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map_or(0, |(_, at)| at);
-    let mut shown = lines.get(best..).unwrap_or_default().join("\n");
-    let line = lines.get(best).copied().unwrap_or_default();
-    if line.len() > MAX_EXCERPT_CHARS {
-        let start = excerpt_start(line, phrase, weights);
-        if start > 0 {
-            shown.replace_range(..start, "… ");
-        }
-    }
-    Redacted::assume_redacted(shown).one_line(MAX_EXCERPT_CHARS)
-}
-
-/// Finds the start of the part of a long line that contains the phrase or has the most query weight, with a
-/// little context before it. A JSON result is often a single long line.
-fn excerpt_start(line: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> usize {
-    const LEAD_BYTES: usize = 60;
-    const STEP_BYTES: usize = 80;
-    let at = |byte: usize| line.floor_char_boundary(byte.min(line.len()));
-    let best_window = || {
-        let starts = (0..line.len()).step_by(STEP_BYTES).map(at);
-        let windows = starts
-            .map(|start| (query_weight(&line[start..at(start + MAX_EXCERPT_CHARS - LEAD_BYTES)], weights), start));
-        // The first of equal windows, since the text after it is shown too.
-        windows.fold((0.0, 0), |best, window| if window.0 > best.0 { window } else { best }).1
-    };
-    let found = phrase.and_then(|phrase| line.find(phrase)).unwrap_or_else(best_window);
-    let start = at(found.saturating_sub(LEAD_BYTES));
-    // Starts at a whole word, if one begins nearby.
-    line[start..found].find([' ', ',']).filter(|_| start > 0).map_or(start, |gap| start + gap + 1)
 }
 
 impl Store {
@@ -583,28 +742,6 @@ impl Store {
 mod tests {
     use super::*;
     use crate::store::schema::message_id;
-
-    #[test]
-    fn an_excerpt_of_one_long_line_shows_what_was_found() {
-        let rows: Vec<String> =
-            (0..400).map(|n| format!(r#"{{"id":{n},"name":"item {n}","stock":{}}}"#, n * 7 + 1)).collect();
-        let text = format!("[{}]", rows.join(","));
-        let weights = HashMap::from([("item", 0.1), ("371", 3.0)]);
-        for phrase in [Some("item 371"), None] {
-            let shown = excerpt(&text, phrase, &weights);
-            assert!(shown.as_str().contains("item 371"), "{phrase:?}: {shown}");
-            assert!(
-                shown.as_str().starts_with('…') && shown.as_str().chars().count() <= MAX_EXCERPT_CHARS + 1,
-                "{shown}"
-            );
-        }
-        let first = excerpt(&text, Some("item 0"), &weights);
-        assert!(first.as_str().starts_with("[{"), "{first}");
-        let accented = "é".repeat(1_000) + " the needle is here";
-        assert!(excerpt(&accented, Some("needle"), &weights).as_str().contains("needle"));
-        let lines = "first\nsecond needle\nthird";
-        assert_eq!(excerpt(lines, Some("needle"), &weights).as_str(), "second needle third");
-    }
 
     #[test]
     fn sessions_that_follow_on_one_another_are_searched_as_one() {

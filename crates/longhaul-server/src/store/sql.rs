@@ -183,9 +183,9 @@ pub(super) struct SqlDialect {
     pub(super) insert_terms: &'static str,
     /// The statement that removes messages from the index. Parameters: first and last message ID.
     pub(super) delete_terms: &'static str,
-    /// The query for the messages that have a term, newest first. Parameters: the term as
-    /// [`quote_term`](Self::quote_term) writes it, first and last message ID, and the number of rows at most.
-    pub(super) find_term: &'static str,
-    /// Returns a term as [`find_term`](Self::find_term) takes it.
-    pub(super) quote_term: fn(&str) -> String,
+    /// The query for the messages that have one of some terms, newest first. Parameters: the terms as
+    /// [`quote_terms`](Self::quote_terms) writes them, first and last message ID, and the number of rows at most.
+    pub(super) find_any_term: &'static str,
+    /// Returns terms as [`find_any_term`](Self::find_any_term) takes them.
+    pub(super) quote_terms: fn(&[String]) -> String,
 }

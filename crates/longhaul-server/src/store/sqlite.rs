@@ -541,8 +541,11 @@ const SQLITE_DIALECT: SqlDialect = SqlDialect {
     shared_lock: None,
     insert_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
     delete_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
-    find_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
-    quote_term: |term| format!("\"{}\"", term.replace('"', "\"\"")),
+    find_any_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
+    quote_terms: |terms| {
+        let quoted: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.replace('"', "\"\""))).collect();
+        quoted.join(" OR ")
+    },
 };
 
 /// Converts an error of SQLite to an error for the caller, in one line.

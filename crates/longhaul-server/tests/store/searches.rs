@@ -10,6 +10,10 @@ tests! {
     Both: [
         words_identifiers_paths_codes_and_cjk_are_found,
         a_value_inside_a_longer_word_is_found,
+        a_word_is_found_in_its_other_forms,
+        an_answer_is_found_by_the_words_of_its_question,
+        what_somebody_said_comes_before_what_others_said_of_it,
+        an_excerpt_shows_the_sentence_that_answers,
         nothing_in_a_query_is_special,
         a_family_is_searched_as_a_whole_and_a_session_by_itself,
         what_the_view_lacks_comes_before_what_it_shows,
@@ -76,6 +80,88 @@ async fn a_value_inside_a_longer_word_is_found(ground: Ground) {
     }
     let none = store.search(&tenant, &session, SearchScope::Session, "zzzunseen", 5).await.unwrap();
     assert!(none.is_empty(), "{none:?}");
+}
+
+/// A chat of two people, a line for each.
+fn chat(lines: &[&str]) -> Vec<Turn> {
+    lines.iter().enumerate().map(|(n, line)| if n % 2 == 0 { user(line) } else { reply(line) }).collect()
+}
+
+async fn a_word_is_found_in_its_other_forms(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let talk = chat(&[
+        "We went to the harbour with the children.",
+        "That sounds lovely.",
+        "The boxes were stacked behind the shed.",
+        "I see.",
+        "My sister painted two lakes.",
+        "Die Gärten waren groß.",
+    ]);
+    let session = record(&store, &tenant, &body(ApiFormat::Chat, &talk)).await.session;
+    for (query, said) in [
+        ("going", "We went"),
+        ("Where did the child go?", "We went"),
+        ("box", "The boxes"),
+        ("stacking", "The boxes"),
+        ("Who paints a lake?", "painted two lakes"),
+        ("gärten", "Gärten"),
+    ] {
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+        assert!(first(&hits).contains(said), "{query}: {}", first(&hits));
+    }
+    // Words that only ask count if there is nothing else, and a form of another word is not found.
+    for (query, count) in [("what were", 1), ("boxer", 0), ("whose", 0)] {
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+        assert_eq!(hits.len(), count, "{query}: {hits:?}");
+    }
+}
+
+async fn an_answer_is_found_by_the_words_of_its_question(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut talk = chat(&["The garden has a long fence.", "The garden is wide.", "Fine."]);
+    for _ in 0..6 {
+        talk.extend(chat(&["Nothing else happened.", "All quiet, all calm."]));
+    }
+    talk.extend(chat(&["Which colour did you paint the shed?", "Green, like that gate at the end of the garden."]));
+    for _ in 0..6 {
+        talk.extend(chat(&["Nothing else happened.", "All quiet, all calm."]));
+    }
+    talk.extend(chat(&["The garden needs rain.", "A garden takes time."]));
+    let session = record(&store, &tenant, &body(ApiFormat::Messages, &talk)).await.session;
+    let query = "What colour is the shed in the garden?";
+    let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+    assert!(first(&hits).contains("Which colour"), "{hits:?}");
+    assert!(hits[1].excerpt.as_str().contains("Green"), "{hits:?}");
+    assert!(first(&hits).contains("[next reply] Green"), "{hits:?}");
+    // A turn that has nothing of the query is no hit, whatever stands beside it.
+    assert!(hits.iter().all(|hit| !hit.excerpt.as_str().contains("quiet")), "{hits:?}");
+}
+
+async fn what_somebody_said_comes_before_what_others_said_of_it(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut talk = Vec::new();
+    for n in 0..5 {
+        talk.push(user(&format!("[9:0{n} am] Ann: Good morning, number {n}.")));
+        talk.push(reply(&format!("Bob: Hello, number {n}.")));
+    }
+    talk.extend(chat(&["Ann: So be it.", "Bob: Yes.", "Ann: I would bake some bread for Bob.", "Bob: Fine."]));
+    talk.extend(chat(&["Ann: Anything else?", "Bob: I would bake some bread for Ann.", "Ann: Thanks.", "Bob: Good."]));
+    let session = record(&store, &tenant, &body(ApiFormat::Chat, &talk)).await.session;
+    for (query, said) in [("What does Ann bake?", "Ann: I"), ("What does Bob bake?", "Bob: I")] {
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+        assert!(first(&hits).starts_with(said), "{query}: {hits:?}");
+    }
+}
+
+async fn an_excerpt_shows_the_sentence_that_answers(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let filler = "Nothing of any interest was said about that in this place at all. ".repeat(30);
+    let long = format!("{filler}The migration was planned for 14 March. It had to wait for the new disks. {filler}");
+    let talk = vec![user("Go on."), reply(&long), user("Thanks.")];
+    let session = record(&store, &tenant, &body(ApiFormat::Responses, &talk)).await.session;
+    let hits =
+        store.search(&tenant, &session, SearchScope::Session, "When is the migration planned?", 5).await.unwrap();
+    assert!(first(&hits).contains("planned for 14 March. It had to wait for the new disks."), "{hits:?}");
 }
 
 async fn nothing_in_a_query_is_special(ground: Ground) {

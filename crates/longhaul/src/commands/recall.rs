@@ -183,8 +183,10 @@ fn search(args: &RecallArgs, query: &str) -> Result<(), Failure> {
     for OwnedSession { tenant, session } in &sessions {
         hits.extend(store.run(store.store.search(tenant, session, scope, query, max_results))?);
     }
-    // The results of each tenant are sorted, but the list of all results is not.
-    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    // The results of each tenant are ranked, by more than their scores, but the list of all results is not.
+    if sessions.len() > 1 {
+        hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    }
     hits.truncate(max_results);
     if hits.is_empty() {
         let names: Vec<&str> = sessions.iter().map(|owned| owned.session.name.as_str()).collect();
