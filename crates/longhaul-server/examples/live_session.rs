@@ -37,7 +37,7 @@ async fn main() -> Result<(), String> {
             turn.notices.iter().for_each(|line| eprintln!("· {line}"));
             let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: turn.body.into_owned() };
             let (upstream, timeouts) = (Arc::clone(&upstream), Timeouts::with_total(Duration::from_mins(5)));
-            let trouble = match client.ask(SummaryRequest { upstream, body: asked, timeouts }).await {
+            let trouble = match client.ask(SummaryRequest::new(upstream, asked, timeouts)).await {
                 Ok(reply) => break reply,
                 Err(trouble) => trouble,
             };

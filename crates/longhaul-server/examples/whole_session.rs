@@ -21,11 +21,12 @@ use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::{ApiFormat, Tokens};
 use longhaul_server::session::{
-    CalibrationErrors, FirstWriter, LiveSession, PreparedRequest, RequestAction, SessionSettings, Summarizer,
+    CalibrationErrors, LiveSession, PreparedRequest, RequestAction, SessionSettings, Summarizer, SummaryModels,
     SummaryWriter,
 };
 use longhaul_server::upstream::{
-    Client, ClientOptions, ModelClient, Provider, ProxyMode, SummaryRequest, SummaryRequestBody, Timeouts, Upstream,
+    Client, ClientOptions, ModelClient, Payer, Provider, ProxyMode, SummaryRequest, SummaryRequestBody, Timeouts,
+    Upstream,
 };
 use serde_json::{Value, json};
 
@@ -68,8 +69,7 @@ async fn run() -> Result<Account, String> {
         turn.notices.iter().for_each(|line| eprintln!("· {line}"));
         let done = Done::of(&turn);
         let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: turn.body.into_owned() };
-        let question =
-            SummaryRequest { upstream: Arc::clone(&upstream), body: asked, timeouts: Timeouts::with_total(PATIENCE) };
+        let question = SummaryRequest::new(Arc::clone(&upstream), asked, Timeouts::with_total(PATIENCE));
         let answer = client.ask(question).await;
         let reply = answer.map_err(|error| format!("turn {number} was refused: {error}"))?;
         let usage = reply.usage.ok_or("the server does not say what a request came to")?;
@@ -104,8 +104,9 @@ impl Typed {
         let whole = self.stated(self.takes);
         let (policy, _) = Policy::new(&whole, &models::find(&self.model)).map_err(|invalid| invalid.to_string())?;
         let timeouts = Timeouts::with_total(PATIENCE);
-        let writer = SummaryWriter { model: policy.model, price: None, upstream: Arc::clone(upstream), timeouts };
-        let summarizer = Summarizer::Model { auxiliary: writer, main: None, first: FirstWriter::Auxiliary };
+        let (upstream, payer) = (Arc::clone(upstream), Payer::Upstream);
+        let writer = SummaryWriter { model: policy.model, price: None, upstream, payer, timeouts };
+        let summarizer = Summarizer::Model(SummaryModels::auxiliary(writer));
         let (config, model) = (self.stated(WINDOW), self.model.clone());
         Ok(SessionSettings { config, model, summarizer, max_summary_wait: self.wait, ..SessionSettings::default() })
     }

@@ -11,9 +11,11 @@
 //! store/     the messages of all sessions, and the compactions of these sessions
 //! pages/     HTML for people: parts of pages, and one compaction before and after
 //! listen.rs  connections, for the gateway and the MCP server
+//! daily_budget.rs  the money that Longhaul may spend on its own requests in a day
 //! pool.rs    the threads for work that needs the processor
 //! ```
 
+mod daily_budget;
 pub mod gateway;
 mod listen;
 pub mod mcp;
@@ -24,3 +26,5 @@ pub mod recall;
 pub mod session;
 pub mod store;
 pub mod upstream;
+
+pub use daily_budget::DailyBudget;

@@ -22,7 +22,10 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output;
 use app::AppConfig;
-pub(crate) use app::{AUTO_PROVIDER, AuxiliaryModelConfig, StoreConfig, StoreSync, UpstreamConfig, UpstreamsConfig};
+pub(crate) use app::{
+    AUTO_PROVIDER, AuxiliaryModelConfig, FirstModel, MAIN_PROVIDER, NO_PROVIDER, StoreConfig, StoreSync,
+    UpstreamConfig, UpstreamsConfig,
+};
 pub(crate) use files::{CONFIG_FILE_NAME, ConfigFiles, FileOrigin, Trust, data_folder, read_text, user_config_path};
 pub(crate) use gateway::{GatewayConfig, ListenAddress, LogFormat, LogLevel, RecallSetting};
 pub(crate) use keys::has_effect;

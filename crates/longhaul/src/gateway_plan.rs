@@ -10,11 +10,12 @@ use std::time::Duration;
 use longhaul_engine::ApiFormat;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::redact::Rules;
+use longhaul_server::DailyBudget;
 use longhaul_server::gateway::{
     CacheKeepAlive, ClientAccess, Gateway, GatewayEnvironment, GatewayLimits, GatewaySettings, RecallMode, Switch,
     Upstreams,
 };
-use longhaul_server::session::{AutoCompaction, DefaultHost, SessionSettings};
+use longhaul_server::session::{AutoCompaction, DefaultHost, SessionLimits, SessionSettings, SummaryStart};
 use longhaul_server::store::Store;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
@@ -45,6 +46,7 @@ pub(crate) struct GatewayPlan {
     /// The engines. If the configuration names a plug-in, it is running.
     pub(crate) available_engines: AvailableEngines,
     session_settings: SessionSettings,
+    upstreams: Upstreams,
 }
 
 impl GatewayPlan {
@@ -60,9 +62,10 @@ impl GatewayPlan {
         };
         let api_formats = [ApiFormat::Messages, ApiFormat::Chat, ApiFormat::Responses];
         let destinations = api_formats.into_iter().map(destination_for).collect::<Result<Vec<_>, _>>()?;
-        let (summarizer, summaries) = summarizer::for_gateway(&settings, environment)?;
+        let upstreams = new_upstreams(&destinations)?;
+        let (summarizer, summaries) = summarizer::for_gateway(&settings, environment, upstreams.clone())?;
         let available = AvailableEngines::new(&settings, environment, PluginCaller::Gateway)?.start_plugin();
-        let compression = &settings.app.compression;
+        let (compression, auxiliary) = (&settings.app.compression, &settings.app.auxiliary.compression);
         let session = SessionSettings {
             config: settings.engine.clone(),
             engines: available.engines.clone(),
@@ -70,6 +73,12 @@ impl GatewayPlan {
             safety_share: compression.hygiene_threshold,
             max_summary_wait: Duration::from_secs(compression.max_wait_seconds),
             summarizer,
+            summary_start: SummaryStart::AfterReply,
+            limits: SessionLimits {
+                daily_budget: Some(Arc::new(DailyBudget::new(Dollars(auxiliary.max_usd_per_day)))),
+                max_summary_cost_share: Some(auxiliary.max_share_of_saving),
+                ..SessionLimits::default()
+            },
             rules: rules.clone(),
             ..SessionSettings::default()
         };
@@ -81,6 +90,7 @@ impl GatewayPlan {
             summarizer_text: summaries,
             available_engines: available,
             session_settings: session,
+            upstreams,
         })
     }
 
@@ -97,10 +107,6 @@ impl GatewayPlan {
     /// Builds the gateway over an open store.
     pub(crate) fn build_gateway(&self, store: Store, access: ClientAccess) -> Result<Arc<Gateway>, Failure> {
         let config = &self.settings.app.gateway;
-        let upstream = |api_format| {
-            let upstream_of_format = self.destination(api_format).map(|destination| Arc::clone(&destination.upstream));
-            upstream_of_format.ok_or_else(|| Failure::System(format!("there is no upstream for {api_format}")))
-        };
         let addresses: Vec<String> = self.destinations.iter().map(Destination::url).collect();
         let client = upstreams::new_client(addresses.iter().map(String::as_str))?;
         let keep_alive =
@@ -114,11 +120,7 @@ impl GatewayPlan {
                 config::RecallSetting::Auto => RecallMode::Auto,
                 config::RecallSetting::On => RecallMode::On,
             },
-            upstreams: Upstreams {
-                chat: upstream(ApiFormat::Chat)?,
-                messages: upstream(ApiFormat::Messages)?,
-                responses: upstream(ApiFormat::Responses)?,
-            },
+            upstreams: self.upstreams.clone(),
             access,
             hosts: config.hosts.clone(),
             limits: GatewayLimits {
@@ -133,6 +135,20 @@ impl GatewayPlan {
         let environment = GatewayEnvironment { clock: Arc::new(store::now), host: Arc::new(DefaultHost) };
         Ok(Gateway::new(settings, store, client, environment))
     }
+}
+
+/// Returns the upstream of each API format.
+fn new_upstreams(destinations: &[Destination]) -> Result<Upstreams, Failure> {
+    let upstream = |api_format| {
+        let destination = destinations.iter().find(|destination| destination.api_format == api_format);
+        let upstream = destination.map(|destination| Arc::clone(&destination.upstream));
+        upstream.ok_or_else(|| Failure::System(format!("there is no upstream for {api_format}")))
+    };
+    Ok(Upstreams {
+        chat: upstream(ApiFormat::Chat)?,
+        messages: upstream(ApiFormat::Messages)?,
+        responses: upstream(ApiFormat::Responses)?,
+    })
 }
 
 /// Builds the async runtime for a gateway.

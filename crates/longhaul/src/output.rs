@@ -75,8 +75,14 @@ pub(crate) fn to_json(value: &impl Serialize, layout: JsonLayout) -> Result<Stri
 
 /// Formats a count with its noun: `1 request`, `3 requests`.
 pub(crate) fn pluralize(count: usize, noun: &str) -> String {
+    if count == 1 {
+        return format!("1 {noun}");
+    }
     let number = group_digits(count as u64);
-    if count == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{number} {stem}ies"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 /// Prints one line for people on standard error, after `longhaul: `. An error of the terminal is ignored.

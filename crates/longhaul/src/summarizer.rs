@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use longhaul_engine::ApiFormat;
 use longhaul_engine::models::{self, Model};
@@ -17,12 +18,15 @@ use longhaul_engine::prices::Dollars;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::{ModelSummary, SummaryJob};
 use longhaul_server::session::{
-    DefaultHost, FirstWriter, Host, Summarizer as SessionSummarizer, SummaryResult, summarize_once,
+    DefaultHost, FirstWriter, Host, OwnModel, Summarizer as SessionSummarizer, SummaryModels, SummaryResult,
+    UnpricedModels, summarize_once,
 };
-use longhaul_server::upstream::Client;
+use longhaul_server::upstream::{Client, Timeouts, Upstreams};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{AuxiliaryModelConfig, Environment, Settings, UpstreamsConfig};
+use crate::config::{
+    AUTO_PROVIDER, AuxiliaryModelConfig, Environment, FirstModel, MAIN_PROVIDER, NO_PROVIDER, Settings, UpstreamsConfig,
+};
 use crate::failure::Failure;
 use crate::{output, upstreams};
 pub(crate) use summary_model::SummaryModel;
@@ -39,20 +43,58 @@ pub(crate) fn configured_policy(settings: &Settings) -> Result<Option<Policy>, F
     policy.map(|(policy, _)| Some(policy)).map_err(|invalid| settings.invalid_value_failure(&invalid))
 }
 
-/// Returns the summarizer for the sessions of a gateway, and a text that describes it. A gateway asks only the
-/// configured model: if that model fails, our own code writes the checkpoint.
+/// Returns the summarizer for the sessions of a gateway, and a text that describes it. The session's own model is
+/// asked if none is configured, or if the configured one fails; then our own code writes the checkpoint.
 pub(crate) fn for_gateway(
     settings: &Settings,
     environment: &Environment,
+    upstreams: Upstreams,
 ) -> Result<(SessionSummarizer, String), Failure> {
+    let auxiliary_config = &settings.app.auxiliary.compression;
+    let off_text = |reason: &str| format!("by our own code; no model is asked ({reason})");
+    if !settings.app.compression.enabled {
+        return Ok((SessionSummarizer::Code, off_text("compression.enabled: false")));
+    }
+    if auxiliary_config.provider == NO_PROVIDER {
+        return Ok((SessionSummarizer::Code, off_text("auxiliary.compression.provider: none")));
+    }
+    let timeouts = Timeouts::with_total(Duration::from_secs(auxiliary_config.timeout_seconds));
+    let own = Some(OwnModel::AsClient(upstreams));
+    let limits = format!(
+        "at most {:.0} % of what a compaction saves and {} a day; auxiliary.compression.provider: none turns it off",
+        100.0 * auxiliary_config.max_share_of_saving,
+        Dollars(auxiliary_config.max_usd_per_day)
+    );
     let Some(policy) = configured_policy(settings)? else {
-        return Ok((SessionSummarizer::Code, "by our own code; no model is asked".to_owned()));
+        if ![AUTO_PROVIDER, MAIN_PROVIDER].contains(&auxiliary_config.provider.as_str()) {
+            return Ok((SessionSummarizer::Code, off_text("auxiliary.compression.model is not set")));
+        }
+        // Whoever names the session's own model knows what it costs; by default nothing without a price is asked.
+        let unpriced =
+            if auxiliary_config.provider == MAIN_PROVIDER { UnpricedModels::Ask } else { UnpricedModels::Skip };
+        let first = FirstWriter::Auxiliary;
+        let text = format!("by the session's own model, in the background, paid like the session; {limits}");
+        return Ok((SessionSummarizer::Model(SummaryModels { auxiliary: None, own, first, timeouts, unpriced }), text));
     };
-    let model = SummaryModel::from_auxiliary(&settings.app.auxiliary.compression, &policy, environment);
-    let model = model.map_err(Failure::InvalidInput)?;
-    let text = format!("by {} at {}, {}", model.model_name(), model.url(), model.payer_text());
-    let auxiliary = model.writer;
-    Ok((SessionSummarizer::Model { auxiliary, main: None, first: FirstWriter::Auxiliary }, text))
+    let model = SummaryModel::from_auxiliary(auxiliary_config, &policy, environment).map_err(Failure::InvalidInput)?;
+    let text = format!("by {} at {}, {}; {limits}", model.model_name(), model.url(), model.payer_text());
+    let first = match auxiliary_config.first {
+        FirstModel::Auxiliary => FirstWriter::Auxiliary,
+        FirstModel::Auto => FirstWriter::Auto,
+    };
+    let (auxiliary, unpriced) = (Some(model.writer), UnpricedModels::Ask);
+    Ok((SessionSummarizer::Model(SummaryModels { auxiliary, own, first, timeouts, unpriced }), text))
+}
+
+/// Who writes summaries for a command that waits for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriterChoice {
+    /// The configured model, or the session's own if its upstream is configured and the configured one fails.
+    Configured,
+    /// The configured model, or the session's own if none is configured.
+    Auto,
+    /// The session's own model.
+    Main,
 }
 
 /// Whether to print which model is asked.
@@ -65,7 +107,8 @@ pub(crate) enum Announcement {
 /// The model that is configured for summaries, with what is needed to ask the session's own model if it
 /// fails.
 pub(crate) struct Summarizer {
-    auxiliary: SummaryModel,
+    auxiliary: Option<SummaryModel>,
+    choice: WriterChoice,
     settings: AuxiliaryModelConfig,
     upstreams: UpstreamsConfig,
     environment: Environment,
@@ -93,7 +136,7 @@ pub(crate) struct SummaryAttempt {
     pub(crate) failures: Vec<(String, String)>,
     cost: Option<Dollars>,
     /// The name of the model that is configured for summaries.
-    auxiliary_name: String,
+    auxiliary_name: Option<String>,
 }
 
 impl Summarizer {
@@ -103,17 +146,30 @@ impl Summarizer {
         settings: &Settings,
         environment: &Environment,
         announcement: Announcement,
+        choice: WriterChoice,
     ) -> Result<Option<Self>, Failure> {
-        let Some(policy) = configured_policy(settings)? else { return Ok(None) };
         let app = &settings.app;
-        let auxiliary = SummaryModel::from_auxiliary(&app.auxiliary.compression, &policy, environment);
-        let auxiliary = auxiliary.map_err(Failure::InvalidInput)?;
-        let client = upstreams::new_client([auxiliary.url().as_str()])?;
+        let policy = if choice == WriterChoice::Main { None } else { configured_policy(settings)? };
+        let auxiliary =
+            policy.map(|policy| SummaryModel::from_auxiliary(&app.auxiliary.compression, &policy, environment));
+        let auxiliary = auxiliary.transpose().map_err(Failure::InvalidInput)?;
+        if auxiliary.is_none() && choice == WriterChoice::Configured {
+            return Ok(None);
+        }
+        let addresses: Vec<String> = match &auxiliary {
+            Some(auxiliary) => vec![auxiliary.url()],
+            None => ApiFormat::ALL
+                .iter()
+                .map(|api_format| app.upstreams.for_api_format(*api_format).base_url.clone().unwrap_or_default())
+                .collect(),
+        };
+        let client = upstreams::new_client(addresses.iter().map(String::as_str))?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| Failure::System(format!("cannot start a runtime for model requests: {error}")))?;
         Ok(Some(Self {
             auxiliary,
+            choice,
             settings: app.auxiliary.compression.clone(),
             upstreams: app.upstreams.clone(),
             environment: environment.clone(),
@@ -125,8 +181,8 @@ impl Summarizer {
     }
 
     /// Returns the model that is configured for summaries.
-    pub(crate) fn auxiliary_model(&self) -> &SummaryModel {
-        &self.auxiliary
+    pub(crate) fn auxiliary_model(&self) -> Option<&SummaryModel> {
+        self.auxiliary.as_ref()
     }
 
     /// Asks for a summary and waits for it. `tag` is a random text that encloses the turns in the prompt.
@@ -141,7 +197,7 @@ impl Summarizer {
             None => None,
         };
         self.announce(&job, main.as_ref());
-        let writers = std::iter::once(&self.auxiliary).chain(&main).map(|model| model.writer.clone()).collect();
+        let writers = self.auxiliary.iter().chain(&main).map(|model| model.writer.clone()).collect();
         let (rules, key) = (subject.rules.clone(), subject.key.clone());
         let result = self.runtime.block_on(summarize_once(self.client.clone(), writers, job, tag, rules, key));
         let SummaryResult { summary, failures, cost } = result;
@@ -149,7 +205,12 @@ impl Summarizer {
         let mut failures: Vec<(String, String)> = failures.collect();
         // A model that could not be asked matters only if there is no summary.
         failures.extend(not_asked.into_iter().filter(|_| summary.is_none()));
-        SummaryAttempt { summary, failures, cost, auxiliary_name: self.auxiliary.model_name().to_owned() }
+        SummaryAttempt {
+            summary,
+            failures,
+            cost,
+            auxiliary_name: self.auxiliary.as_ref().map(|model| model.model_name().to_owned()),
+        }
     }
 
     /// Returns the session's own model, or `None` if it is unknown, has no upstream, or is the configured
@@ -160,14 +221,20 @@ impl Summarizer {
             return None;
         }
         let upstream = self.upstreams.for_api_format(subject.api_format);
-        let model = SummaryModel::from_upstream(
-            upstream,
-            &self.settings,
-            (subject.policy, subject.api_format),
-            &self.environment,
-        )?;
+        let about = (subject.policy, subject.api_format);
+        let model = match self.choice {
+            WriterChoice::Configured => SummaryModel::from_upstream(upstream, &self.settings, about, &self.environment),
+            WriterChoice::Auto if self.auxiliary.is_some() => {
+                SummaryModel::from_upstream(upstream, &self.settings, about, &self.environment)
+            }
+            WriterChoice::Auto | WriterChoice::Main => {
+                SummaryModel::own_model(upstream, &self.settings, about, &self.environment)
+            }
+        }?;
         let is_the_same = |model: &SummaryModel| {
-            model.model_name() == self.auxiliary.model_name() && model.url() == self.auxiliary.url()
+            self.auxiliary
+                .as_ref()
+                .is_some_and(|other| model.model_name() == other.model_name() && model.url() == other.url())
         };
         Some(model).filter(|model| !model.as_ref().is_ok_and(is_the_same))
     }
@@ -175,13 +242,14 @@ impl Summarizer {
     /// Prints which model is asked, where, and whose key pays, before anything is sent. The same line is
     /// printed only once, also for several bodies.
     fn announce(&self, job: &SummaryJob, main: Option<&SummaryModel>) {
-        let auxiliary = &self.auxiliary;
-        let (name, url, seconds) = (auxiliary.model_name(), auxiliary.url(), self.settings.timeout_seconds);
-        let fallback = main.map_or_else(String::new, |main| {
+        let mut models = self.auxiliary.iter().chain(main);
+        let Some(first) = models.next() else { return };
+        let (name, url, seconds) = (first.model_name(), first.url(), self.settings.timeout_seconds);
+        let fallback = models.next().map_or_else(String::new, |main| {
             let (name, url) = (main.model_name(), main.url());
             format!("; if it fails, {name} at {url} is asked once, {}", main.payer_text())
         });
-        let line = format!("{name} at {url} is asked for summaries, {}{fallback}", auxiliary.payer_text());
+        let line = format!("{name} at {url} is asked for summaries, {}{fallback}", first.payer_text());
         let is_new = self.announced.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
         if is_new && self.announcement == Announcement::Print {
             let tokens = job.tokens();
@@ -221,8 +289,8 @@ impl SummaryAttempt {
         if let Some((model, reason)) = failed.last() {
             report.state.last_error = Some(format!("{model}: {reason}"));
         }
-        if failed.iter().any(|(model, _)| *model == self.auxiliary_name) {
-            report.state.auxiliary_failed = Some(self.auxiliary_name.clone());
+        if failed.iter().any(|(model, _)| Some(model) == self.auxiliary_name.as_ref()) {
+            report.state.auxiliary_failed.clone_from(&self.auxiliary_name);
         }
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use super::PlanInput;
 use super::bounds::Bounds;
-use super::draft::Draft;
 use super::own_checkpoint::VerifiedTranscript;
 use super::survey::Survey;
-use super::workspace::{EarlierActions, prune};
-use super::{PlanInput, Trigger};
+use super::workspace::EarlierActions;
 use crate::Tokens;
 use crate::checkpoint::Checkpoint;
 use crate::redact::{Redacted, RedactionMode, Redactor};
 use crate::summary::{Material, SummaryJob, SummaryScope, escape_markers, render_turn};
 use crate::transcript::TurnKind;
 
-/// Builds the job. Returns `None` if a compaction would summarize nothing, or if pruning would be enough.
+/// Builds the job, also if shorter results would be enough: a summary says more than they do. Returns `None` if there
+/// is no new turn to summarize.
 pub(super) fn build_summary_job(earlier_actions: EarlierActions, input: PlanInput<'_, '_>) -> Option<SummaryJob> {
     let PlanInput { policy, options, cache, transcript } = input;
     let verified = VerifiedTranscript::new(policy, options, transcript);
@@ -25,14 +25,6 @@ pub(super) fn build_summary_job(earlier_actions: EarlierActions, input: PlanInpu
         return None;
     }
     let mut redactor = options.redactor(cache);
-    let target = policy.prune_goal;
-    if options.trigger != Trigger::Manual && bounds.pruning_could_suffice(target) {
-        let mut draft = Draft::new(survey);
-        prune(&mut draft, cache, &|turn| bounds.may_shrink(turn));
-        if draft.total <= target {
-            return None;
-        }
-    }
     let replaced: Tokens = gone.iter().map(|turn| survey.turn_tokens[*turn]).sum();
     let budget = policy.checkpoint.for_replaced(replaced);
     let focus = survey.focus().map(|focus| redactor.redact(&focus, RedactionMode::Text).text.one_line(400));

@@ -75,6 +75,12 @@ impl SummaryJob {
         Self { counter, ..self }
     }
 
+    /// Returns the job with another length of the summary.
+    #[must_use]
+    pub fn with_budget(self, budget: Tokens) -> Self {
+        Self { budget, ..self }
+    }
+
     /// Counts the tokens of the turns.
     #[must_use]
     pub fn tokens(&self) -> Tokens {

@@ -11,17 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use longhaul_engine::cache::FIVE_MINUTES;
-use longhaul_engine::prices::{Dollars, TokenPrices, Usage};
+use longhaul_engine::prices::{TokenPrices, Usage};
 use longhaul_engine::wire::{self, CacheLifetime};
 use longhaul_engine::{ApiFormat, Edit, Rewrite};
 
 use super::Gateway;
 use super::live_sessions::LiveEntry;
 use crate::pool::Owner;
-use crate::store::UtcDay;
 use crate::upstream::{OutboundRequest, ReplyReader};
 use longhaul_engine::Timestamp;
-use parking_lot::Mutex;
 
 /// The time between two searches for caches that are about to expire.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -47,35 +45,18 @@ impl RepeatableRequest {
     }
 }
 
-/// The money that was spent on refreshes on one day.
-#[derive(Default)]
-pub(super) struct DailySpending(Mutex<Option<(UtcDay, Dollars)>>);
-
-impl DailySpending {
-    fn spent(&self, day: UtcDay) -> Dollars {
-        self.0.lock().filter(|(on, _)| *on == day).map_or(Dollars::ZERO, |(_, spent)| spent)
-    }
-
-    fn spend(&self, day: UtcDay, more: Dollars) {
-        let mut total = self.0.lock();
-        let before = total.filter(|(on, _)| *on == day).map_or(0.0, |(_, spent)| spent.0);
-        *total = Some((day, Dollars(before + more.0)));
-    }
-}
-
 impl Gateway {
     /// Refreshes the caches that are about to expire, where that pays. Returns the number of refreshes.
     pub async fn refresh_expiring_caches(self: &Arc<Self>) -> usize {
-        let Some(settings) = self.settings.keep_alive else { return 0 };
+        let Some(budget) = &self.keep_alive_budget else { return 0 };
         let (now, mut refreshed_count) = (self.now(), 0);
         for request in self.live_sessions.filter_map_idle(|entry| find_expiring(entry, now)) {
-            let day = UtcDay::containing(now);
-            if self.keep_alive_spending.spent(day).0 >= settings.max_per_day.0 {
+            if budget.spent(now) >= budget.limit() {
                 break;
             }
             let Some((usage, price)) = self.refresh_cache(&request).await else { continue };
             let cost = usage.bill(&price).total();
-            self.keep_alive_spending.spend(day, cost);
+            budget.record(cost, now);
             tracing::info!(
                 usd = cost.0,
                 read = usage.read.unwrap_or_default().number(),

@@ -280,39 +280,39 @@ async fn parse_and_execute(
     if incoming.message_hashes.is_empty() {
         return Ok("there is nothing in this session yet".to_owned());
     }
-    job.gateway.execute_command(&job.tenant, &incoming, command, cancel).await
+    execute_command(job, &incoming, command, cancel).await
+}
+
+async fn execute_command(
+    job: &RequestJob,
+    incoming: &IncomingRequest<'_>,
+    command: TypedCommand,
+    cancel: CancelFlag,
+) -> Result<String, String> {
+    let RequestJob { gateway, tenant, .. } = job;
+    match command {
+        TypedCommand::Compress(request) => {
+            let mut claim = job.claim_session(incoming).await;
+            claim.begin_preparation(cancel);
+            let prepared = claim.session().compress(request, incoming, gateway.now()).await;
+            claim.end_preparation();
+            claim.session().use_models(None);
+            if prepared.action == session::RequestAction::Compacted {
+                gateway.metrics.count_manual_compaction();
+            }
+            let reply_text = if prepared.notices.is_empty() { prepared.reason } else { prepared.notices.join("\n") };
+            gateway.live_sessions.index_by_newest_message(&claim, incoming.message_hashes.last());
+            Ok(reply_text)
+        }
+        TypedCommand::Context => gateway.describe_context(tenant, incoming).await,
+        TypedCommand::Undo => gateway.undo_compaction(tenant, incoming).await.map_err(|error| error.to_string()),
+        TypedCommand::Recall(query) => {
+            gateway.recall_text(tenant, incoming, &query).await.map_err(|error| error.to_string())
+        }
+    }
 }
 
 impl Gateway {
-    async fn execute_command(
-        &self,
-        tenant: &Tenant,
-        incoming: &IncomingRequest<'_>,
-        command: TypedCommand,
-        cancel: CancelFlag,
-    ) -> Result<String, String> {
-        match command {
-            TypedCommand::Compress(request) => {
-                let mut claim = self.claim_session(tenant, incoming).await;
-                claim.begin_preparation(cancel);
-                let prepared = claim.session().compress(request, incoming, self.now()).await;
-                claim.end_preparation();
-                if prepared.action == session::RequestAction::Compacted {
-                    self.metrics.count_manual_compaction();
-                }
-                let reply_text =
-                    if prepared.notices.is_empty() { prepared.reason } else { prepared.notices.join("\n") };
-                self.live_sessions.index_by_newest_message(&claim, incoming.message_hashes.last());
-                Ok(reply_text)
-            }
-            TypedCommand::Context => self.describe_context(tenant, incoming).await,
-            TypedCommand::Undo => self.undo_compaction(tenant, incoming).await.map_err(|error| error.to_string()),
-            TypedCommand::Recall(query) => {
-                self.recall_text(tenant, incoming, &query).await.map_err(|error| error.to_string())
-            }
-        }
-    }
-
     /// Describes how full the context window is, with the totals of the session.
     async fn describe_context(&self, tenant: &Tenant, incoming: &IncomingRequest<'_>) -> Result<String, String> {
         let mut claim = self.claim_session(tenant, incoming).await;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use longhaul_engine::prices::Usage;
+use longhaul_engine::prices::{Dollars, TokenPrices, Usage};
 use longhaul_engine::{ApiFormat, Tokens};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -23,23 +23,36 @@ use super::prepare::ReadyRequest;
 use super::recall_loop::RecallLoopResult;
 use super::relay::{EndKind, ReplyEnding};
 use super::session_memory::CacheMiss;
-use crate::store::{TrafficAction, TrafficRecord, UtcDay};
+use crate::store::{SessionId, TrafficAction, TrafficRecord, UtcDay};
 use crate::upstream::UpstreamError;
 use longhaul_engine::Timestamp;
 
 /// The output tokens that are reserved if the request does not limit its output. Chosen by hand: a short
 /// reply. A longer reply is charged when it ends.
 pub(super) const DEFAULT_OUTPUT_RESERVE: Tokens = Tokens(1_000);
+/// The statuses with which providers limit a client's rate or report that they are overloaded.
+const RATE_LIMIT_STATUSES: [u16; 3] = [429, 503, 529];
 /// The logged status of a request whose client left before there was a status. nginx uses the same number.
 const CLIENT_CLOSED_STATUS: u16 = 499;
 
 /// The kinds of request that are counted separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum RequestKind {
     /// A request to a model, on a route that Longhaul reads.
     Model,
     /// A request on any other route.
     Other,
+    /// A request of ours for a summary.
+    Summary(SummaryCall),
+}
+
+/// A request for a summary, as far as its accounts are concerned.
+#[derive(Debug, Clone)]
+pub(super) struct SummaryCall {
+    /// The session that is summarized; none while the store is unavailable.
+    pub(super) session: Option<SessionId>,
+    pub(super) model: String,
+    pub(super) price: Option<TokenPrices>,
 }
 
 /// How far a request got before it ended.
@@ -292,7 +305,7 @@ impl RequestAccount {
     async fn settle(mut self: Box<Self>) {
         let recall_result = std::mem::take(&mut *self.recall_result.lock());
         let bill = self.billed_usage(&recall_result);
-        match (self.kind, self.ready_request.take()) {
+        match (self.kind.clone(), self.ready_request.take()) {
             _ if self.stage == RequestStage::Admitted => {}
             (RequestKind::Model, Some(ready)) => self.settle_session(*ready, recall_result, &bill).await,
             (RequestKind::Model, None) => {
@@ -306,12 +319,37 @@ impl RequestAccount {
                 self.gateway.metrics.record_reply(self.api_format, self.status(), &traffic, None);
                 self.log(&traffic, None);
             }
+            (RequestKind::Summary(call), _) => self.settle_summary(call, &bill).await,
             (RequestKind::Other, _) => {
                 let (status, tokens) = (self.status(), bill.charged_tokens.number());
                 tracing::info!(status, tokens, "passed through: {}", self.ending.kind.log_message());
             }
         }
         self.settle_reservation(bill.charged_tokens).await;
+    }
+
+    /// Records a summary as a request of its own, so that its cost is part of every total.
+    async fn settle_summary(&self, call: SummaryCall, bill: &BilledUsage) {
+        let SummaryCall { session, model, price } = call;
+        let gateway = &self.gateway;
+        let usage = bill.all_replies;
+        let usd = price.filter(|_| usage.input.is_some()).map(|price| usage.bill(&price).total());
+        let traffic = TrafficRecord {
+            model: Some(model),
+            action: TrafficAction::Summary,
+            usage,
+            total_time: self.started_at.elapsed(),
+            usd,
+            usd_without_longhaul: usd.map(|_| Dollars::ZERO),
+            ..empty_traffic(gateway.now())
+        };
+        gateway.metrics.record_summary(self.status(), &traffic);
+        self.log(&traffic, None);
+        let (Some(session), Some(tenant)) = (session, &self.principal.tenant) else { return };
+        if let Err(error) = gateway.store.record_traffic(tenant, session, &traffic).await {
+            tracing::warn!("cannot record a summary in the store: {error}");
+        }
+        gateway.dashboard.change_feed.notify(tenant);
     }
 
     async fn settle_session(&self, ready: ReadyRequest, recall_result: RecallLoopResult, bill: &BilledUsage) {
@@ -334,10 +372,18 @@ impl RequestAccount {
             claim.session().record_unresolved();
         }
         if is_accepted && self.ending.reply.is_some() {
-            for line in claim.session().record_reply(&bill.first_reply).await.notices {
+            let mut notices = claim.session().record_reply(&bill.first_reply).await.notices;
+            notices.extend(claim.session().start_planned_summary(gateway.now()));
+            for line in notices {
                 tracing::info!("{line}");
             }
         }
+        if RATE_LIMIT_STATUSES.contains(&status) {
+            claim.session().record_rate_limit(gateway.now());
+        }
+        claim.session().drop_planned_summary();
+        // The credential of the client is needed no longer.
+        claim.session().use_models(None);
         let entry = claim.entry();
         if let Some(hidden_turn) = recall_result.hidden_turn {
             entry.memory.hidden_turns.add(hidden_turn);

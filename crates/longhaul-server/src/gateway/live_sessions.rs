@@ -163,6 +163,8 @@ impl Drop for SessionClaim {
     fn drop(&mut self) {
         if self.is_preparing {
             self.entry.session = self.entry.session.restarted();
+            // They contain the credential of the client that left.
+            self.entry.session.use_models(None);
         }
         self.release();
     }

@@ -15,9 +15,10 @@ use crate::recall::RecallTool;
 use crate::store::{TrafficAction, TrafficRecord};
 
 /// Every metric with its description.
-const METRIC_DESCRIPTIONS: [(&str, &str); 14] = [
+const METRIC_DESCRIPTIONS: [(&str, &str); 15] = [
     ("longhaul_recalls_total", "Recall calls that the gateway answered, by tool."),
     ("longhaul_cache_refreshes_total", "Requests that the gateway sent to keep a provider's cache from expiring."),
+    ("longhaul_summaries_total", "Summaries that models were asked for in the background, by outcome."),
     (
         "longhaul_requests_total",
         "Requests to a model, by API format, by action, and by the class of the reply's status.",
@@ -72,6 +73,10 @@ pub struct GatewayTotals {
     pub commands: u64,
     /// The number of compactions.
     pub compactions: u64,
+    /// The summaries that models wrote.
+    pub summaries: u64,
+    /// The cost of the summaries whose prices are known. It is part of `spent`.
+    pub spent_on_summaries: Dollars,
     /// The requests that passed through unchanged although they should have been processed.
     pub bypassed: u64,
     /// The requests whose session was in memory only, because the store was unavailable.
@@ -205,6 +210,7 @@ impl Metrics {
             TrafficAction::Unchanged => "none",
             TrafficAction::Replayed => "replayed",
             TrafficAction::Compacted => "compacted",
+            TrafficAction::Summary => "summary",
             TrafficAction::Bypassed(reason) => {
                 let known_reason =
                     BYPASS_REASONS.iter().find(|known_reason| *known_reason == reason).unwrap_or(&"other");
@@ -217,6 +223,32 @@ impl Metrics {
         if let Some(miss) = miss {
             self.increment("longhaul_cache_misses_total", &[("reason", miss)], 1);
         }
+        self.added_latency.record(traffic.added_time.as_secs_f64());
+        self.reply_duration.record(traffic.total_time.as_secs_f64());
+        {
+            let mut totals = self.totals.lock();
+            totals.requests += 1;
+            totals.compactions += u64::from(traffic.action == TrafficAction::Compacted);
+            totals.bypassed += u64::from(matches!(traffic.action, TrafficAction::Bypassed(_)));
+        }
+        self.add_usage(traffic);
+    }
+
+    /// Records a request of ours for a summary.
+    pub(super) fn record_summary(&self, status: u16, traffic: &TrafficRecord) {
+        let is_written = (200..300).contains(&status);
+        let outcome = if is_written { "written" } else { "failed" };
+        self.increment("longhaul_summaries_total", &[("outcome", outcome)], 1);
+        {
+            let mut totals = self.totals.lock();
+            totals.summaries += u64::from(is_written);
+            totals.spent_on_summaries += traffic.usd.unwrap_or(Dollars::ZERO);
+        }
+        self.add_usage(traffic);
+    }
+
+    /// Adds the tokens and the cost of a request to the totals.
+    fn add_usage(&self, traffic: &TrafficRecord) {
         let usage = &traffic.usage;
         let uncached = usage.input.map(|_| usage.uncached());
         for (kind, tokens) in [
@@ -231,12 +263,7 @@ impl Metrics {
                 self.increment("longhaul_tokens_total", &[("kind", kind)], tokens.number());
             }
         }
-        self.added_latency.record(traffic.added_time.as_secs_f64());
-        self.reply_duration.record(traffic.total_time.as_secs_f64());
         let mut totals = self.totals.lock();
-        totals.requests += 1;
-        totals.compactions += u64::from(traffic.action == TrafficAction::Compacted);
-        totals.bypassed += u64::from(matches!(traffic.action, TrafficAction::Bypassed(_)));
         (totals.tokens_before, totals.tokens_after) =
             (totals.tokens_before + traffic.tokens_before, totals.tokens_after + traffic.tokens_after);
         totals.input_tokens += usage.input.unwrap_or_default();

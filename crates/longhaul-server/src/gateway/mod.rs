@@ -22,6 +22,7 @@
 //! - `native` serves features of one provider for upstreams that lack them.
 //! - `recall_loop` offers the recall tools to models and answers their calls. Clients see none of it.
 //! - `dashboard` serves the web pages at `GET /`.
+//! - `summary_client` asks models for summaries in the background.
 //! - `metrics` counts. `cache_keep_alive` refreshes caches that are about to expire, if it is enabled and pays.
 //!
 //! Invariants: if Longhaul fails, the client's own request is still forwarded. No request can choose its
@@ -53,6 +54,7 @@ mod retries;
 mod serve;
 mod session_memory;
 mod settings;
+mod summary_client;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,21 +71,24 @@ use http::request::Parts;
 use longhaul_engine::ApiFormat;
 use longhaul_engine::keyed_hash::HashChainCache;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use auth::find_gateway_key;
 pub use metrics::GatewayTotals;
-pub use settings::{CacheKeepAlive, ClientAccess, GatewayLimits, GatewaySettings, RecallMode, Switch, Upstreams};
+pub use settings::{CacheKeepAlive, ClientAccess, GatewayLimits, GatewaySettings, RecallMode, Switch};
+
+pub use crate::upstream::Upstreams;
 
 use auth::{Auth, Denied, Principal};
 use body::BodyMemory;
-use cache_keep_alive::DailySpending;
 use dashboard::Dashboard;
 use key_usage::KeyUsage;
 use live_sessions::LiveSessions;
 use metrics::Metrics;
 
+use crate::DailyBudget;
 use crate::pool::Pool;
 use crate::session::Host;
 use crate::store::{Store, UtcDay};
@@ -115,12 +120,14 @@ pub struct Gateway {
     /// The settlements of ended requests that still have to be written.
     background_work: TaskTracker,
     key_usage: KeyUsage,
-    /// The money that was spent today on refreshing caches.
-    keep_alive_spending: DailySpending,
+    /// The money for refreshing caches; none if nothing is refreshed.
+    keep_alive_budget: Option<DailyBudget>,
     /// The threads for work that needs the processor.
     pool: Pool,
     /// The memory that all request bodies share.
     body_memory: BodyMemory,
+    /// The places for summaries that are being written.
+    summary_slots: Semaphore,
     request_count: AtomicU64,
     is_ready: AtomicBool,
 }
@@ -137,6 +144,7 @@ impl Gateway {
         Arc::new(Self {
             live_sessions: LiveSessions::new(settings.limits.max_live_sessions),
             body_memory: BodyMemory::new(settings.limits.max_total_body_bytes.max(2 * settings.limits.max_body_bytes)),
+            keep_alive_budget: settings.keep_alive.map(|keep_alive| DailyBudget::new(keep_alive.max_per_day)),
             settings,
             store: store.with_circuit_breaker(),
             client,
@@ -149,8 +157,8 @@ impl Gateway {
             metrics: Metrics::new(),
             background_work: TaskTracker::new(),
             key_usage: KeyUsage::default(),
-            keep_alive_spending: DailySpending::default(),
             pool: Pool::for_this_machine(),
+            summary_slots: Semaphore::new(summary_client::MAX_RUNNING_SUMMARIES),
             request_count: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
         })

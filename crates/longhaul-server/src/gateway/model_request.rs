@@ -26,9 +26,10 @@ use super::recall_loop::{RecallLoop, RecallLoopRequest, RecallLoopResult};
 use super::relay::{Relay, ReplySource, remove_hop_headers};
 use super::retries::{OwnChanges, Refusal, RetryLadder, RetryStep};
 use super::settings::Switch;
+use super::summary_client::SummaryClient;
 use super::{Gateway, body, commands, forward, own_replies};
 use crate::pool::{JobError, Owner};
-use crate::session::{RequestSizes, RetryDecision};
+use crate::session::{RequestSizes, RetryDecision, Summarizer};
 use crate::store::{Tenant, TrafficAction};
 use crate::upstream::{Response as Answer, UpstreamError};
 use native_features::{ClientCompaction, SERVED_HEADER, ServedFeatures};
@@ -113,7 +114,8 @@ impl Gateway {
 
 impl ModelRequest {
     async fn run(mut self) -> Response {
-        let settings = &self.gateway.settings;
+        let gateway = Arc::clone(&self.gateway);
+        let settings = &gateway.settings;
         if settings.compression == Switch::Off {
             return self.pass_through(TrafficAction::Unchanged).await;
         }
@@ -136,11 +138,25 @@ impl ModelRequest {
         if text.len() < MIN_COMPACTABLE_BYTES && !commands::may_contain_command(&text) {
             return self.pass_through(TrafficAction::Unchanged).await;
         }
-        let (gateway, api_format) = (Arc::clone(&self.gateway), self.api_format);
+        let api_format = self.api_format;
         let client_session_id = client_session_id(&self.parts.headers);
         let continues_client_compaction = self.native_features.continues_client_compaction;
-        let job =
-            Arc::new(RequestJob { gateway, tenant, api_format, text, client_session_id, continues_client_compaction });
+        let summary_client = match &settings.session.summarizer {
+            Summarizer::Code => None,
+            Summarizer::Model(_) => {
+                let (gateway, principal) = (Arc::clone(&self.gateway), self.principal.clone());
+                Some(Arc::new(SummaryClient::new(gateway, principal, api_format, self.parts.clone())))
+            }
+        };
+        let job = Arc::new(RequestJob {
+            gateway: Arc::clone(&self.gateway),
+            tenant,
+            api_format,
+            text,
+            client_session_id,
+            continues_client_compaction,
+            summary_client,
+        });
         let mut is_compacted = false;
         if let Some(requested) = requested_compaction {
             match self.compact_for_client(&job, &signer, &requested).await {

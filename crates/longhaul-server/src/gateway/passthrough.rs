@@ -110,6 +110,7 @@ impl Gateway {
             text,
             client_session_id,
             continues_client_compaction: false,
+            summary_client: None,
         };
         let work = |job: Arc<RequestJob>, _| async move {
             let replayed = job.replay_decisions().await;

@@ -24,8 +24,10 @@ use super::live_sessions::{LiveEntry, SessionClaim};
 use super::recall_loop::{self, HiddenToolTurns};
 use super::session_memory::{CacheExpectation, NextRequest, SessionMemory};
 use super::settings::RecallMode;
+use super::summary_client::SummaryClient;
 use crate::session::{IncomingRequest, LiveSession, RequestAction, RequestSizes, replay_if_changed};
 use crate::store::{StoreError, Tenant, TrafficAction};
+use crate::upstream::ModelClient;
 
 /// A request that is to be prepared.
 pub(super) struct RequestJob {
@@ -38,6 +40,8 @@ pub(super) struct RequestJob {
     pub(super) client_session_id: Vec<u8>,
     /// Whether the request contains a compaction that the gateway handed to the client earlier.
     pub(super) continues_client_compaction: bool,
+    /// Asks models for summaries of the session; none if code writes all of them.
+    pub(super) summary_client: Option<Arc<SummaryClient>>,
 }
 
 /// A prepared request, with all that is needed to settle it later.
@@ -90,7 +94,20 @@ impl RequestJob {
             text,
             client_session_id,
             continues_client_compaction: self.continues_client_compaction,
+            summary_client: self.summary_client.clone(),
         }
+    }
+
+    /// Claims the session that the request continues, or a new one, and lets it ask models as this client.
+    pub(super) async fn claim_session(&self, incoming: &IncomingRequest<'_>) -> SessionClaim {
+        let mut claim = self.gateway.claim_session(&self.tenant, incoming).await;
+        self.lend_models(claim.session());
+        claim
+    }
+
+    /// Lets a session ask models with the credential of this request's client, until the request is settled.
+    fn lend_models(&self, session: &mut LiveSession) {
+        session.use_models(self.summary_client.clone().map(|client| client as Arc<dyn ModelClient>));
     }
 
     /// Prepares the request within the deadline. A missed deadline becomes [`PrepareOutcome::Bypass`].
@@ -146,8 +163,11 @@ impl RequestJob {
             return PrepareOutcome::Bypass("unreadable");
         }
         let mut claim = match claim {
-            Some(claim) => claim,
-            None => gateway.claim_session(tenant, &incoming).await,
+            Some(mut claim) => {
+                self.lend_models(claim.session());
+                claim
+            }
+            None => self.claim_session(&incoming).await,
         };
         let now = gateway.now();
         let model = model_name(&incoming).to_owned();
@@ -171,6 +191,9 @@ impl RequestJob {
         let prepared = session.prepare_parsed(&incoming, now, &mut final_edit).await;
         claim.end_preparation();
         let LiveEntry { session, memory } = claim.entry();
+        if let Some(client) = &self.summary_client {
+            client.set_session(session.id());
+        }
         session.record_extra_tokens(if finished.has_tools {
             recall_tokens(&memory.hidden_turns)
         } else {
@@ -398,7 +421,6 @@ impl Gateway {
     fn new_session(&self, tenant: &Tenant) -> LiveSession {
         LiveSession::new(self.settings.session.clone())
             .with_host(Arc::clone(&self.host))
-            .with_models(Arc::clone(&self.models))
             .with_store(self.store.clone(), tenant.clone())
     }
 }

@@ -27,6 +27,8 @@ impl Gateway {
                 }
             })
         });
+        let starting = Arc::clone(&self);
+        tokio::spawn(async move { starting.load_summary_spending().await });
         let (routes, connections) = (Arc::clone(&self).routes(), limits.connection_limits());
         listen::serve(listener, routes, connections, stop, || {
             self.begin_shutdown();

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::ApiFormat;
 use longhaul_engine::prices::Dollars;
 
 use crate::session;
 use crate::store::GatewayKey;
-use crate::upstream::Upstream;
+use crate::upstream::Upstreams;
 
 /// The settings of a gateway. They stay the same while it runs.
 #[derive(Debug, Clone)]
@@ -75,29 +74,6 @@ pub enum ClientAccess {
     /// Clients with this key, which is in no store: the gateway of one `longhaul run`. All clients are one
     /// tenant.
     RunKey(Arc<GatewayKey>),
-}
-
-/// The upstream for each API format. Nothing in a request can choose another one.
-#[derive(Debug, Clone)]
-pub struct Upstreams {
-    /// The upstream for Chat Completions requests.
-    pub chat: Arc<Upstream>,
-    /// The upstream for Messages requests.
-    pub messages: Arc<Upstream>,
-    /// The upstream for Responses requests.
-    pub responses: Arc<Upstream>,
-}
-
-impl Upstreams {
-    /// Returns the upstream that receives requests in this API format.
-    #[must_use]
-    pub fn for_api_format(&self, api_format: ApiFormat) -> &Arc<Upstream> {
-        match api_format {
-            ApiFormat::Chat => &self.chat,
-            ApiFormat::Messages => &self.messages,
-            ApiFormat::Responses => &self.responses,
-        }
-    }
 }
 
 /// The limits for requests, connections and sessions.

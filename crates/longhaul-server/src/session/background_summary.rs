@@ -51,6 +51,15 @@ pub(super) struct SummaryBasis {
     pub(super) focus: Option<String>,
 }
 
+/// A summary that is planned and not requested yet.
+pub(super) struct PlannedSummary {
+    pub(super) models: Arc<dyn ModelClient>,
+    pub(super) task: SummaryTask,
+    pub(super) basis: SummaryBasis,
+    /// The cost to reserve, for all attempts together.
+    pub(super) expected_cost: Dollars,
+}
+
 /// A summary that a background task is writing. Dropping it cancels the task.
 #[derive(Debug)]
 pub(super) struct RunningSummary {
@@ -73,9 +82,10 @@ pub(super) struct ReadySummary {
     pub(super) basis: SummaryBasis,
 }
 
-/// The background summary of one session: at most one running, and one ready.
-#[derive(Debug, Default)]
+/// The background summary of one session: at most one planned, one running, and one ready.
+#[derive(Default)]
 pub(super) struct BackgroundSummary {
+    planned: Option<PlannedSummary>,
     running: Option<RunningSummary>,
     ready: Option<ReadySummary>,
     /// The turns and the focus of the last request: the same summary is never requested twice.
@@ -83,10 +93,11 @@ pub(super) struct BackgroundSummary {
 }
 
 impl BackgroundSummary {
-    /// Whether a summary with this focus is ready or running.
-    pub(super) fn is_ready_or_running(&self, focus: Option<&str>) -> bool {
+    /// Whether a summary with this focus is ready, running or planned.
+    pub(super) fn is_begun(&self, focus: Option<&str>) -> bool {
         let is_ready = self.ready.as_ref().is_some_and(|ready| ready.basis.focus.as_deref() == focus);
-        is_ready || self.is_running(focus)
+        let is_planned = self.planned.as_ref().is_some_and(|planned| planned.basis.focus.as_deref() == focus);
+        is_ready || is_planned || self.is_running(focus)
     }
 
     /// Whether a summary with this focus is running.
@@ -106,14 +117,24 @@ impl BackgroundSummary {
         self.running = None;
     }
 
+    /// Keeps a summary that is requested later, in place of an earlier plan.
+    pub(super) fn plan(&mut self, planned: PlannedSummary) {
+        self.planned = Some(planned);
+    }
+
+    /// Returns the planned summary, to complete it.
+    pub(super) fn planned(&mut self) -> Option<&mut PlannedSummary> {
+        self.planned.as_mut()
+    }
+
+    /// Removes and returns the planned summary.
+    pub(super) fn take_planned(&mut self) -> Option<PlannedSummary> {
+        self.planned.take()
+    }
+
     /// Starts a summary, and drops one that is ready.
-    pub(super) fn start(
-        &mut self,
-        models: Arc<dyn ModelClient>,
-        task: SummaryTask,
-        basis: SummaryBasis,
-        expected_cost: Dollars,
-    ) {
+    pub(super) fn start(&mut self, planned: PlannedSummary) {
+        let PlannedSummary { models, task, basis, expected_cost } = planned;
         self.last_asked = Some((task.job.scope.clone(), basis.focus.clone()));
         self.ready = None;
         self.running = Some(RunningSummary { task: tokio::spawn(summarize(models, task)), basis, expected_cost });

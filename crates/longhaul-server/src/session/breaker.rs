@@ -1,5 +1,4 @@
-//! Pauses automatic compaction that saves too little or comes too often, and counts the money spent on
-//! summaries.
+//! Pauses automatic compaction that saves too little or comes too often.
 //!
 //! ```text
 //! closed ──two in a row save under 10 %, or too many in an hour──▶ paused ──300 s, or regrown──▶ one try
@@ -8,15 +7,13 @@
 //!                                                     paused again ◀── it does not ────────────────┘
 //! ```
 //!
-//! The money is separate from that: when the daily limit is reached, no model is asked, and code writes the
-//! checkpoints. The breaker is saved across restarts.
+//! The breaker is saved across restarts.
 
 use std::fmt;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::plan::StateReport;
-use longhaul_engine::prices::Dollars;
 use serde::{Deserialize, Serialize};
 
 use longhaul_engine::Timestamp;
@@ -26,7 +23,6 @@ const MAX_INEFFECTIVE_IN_A_ROW: u32 = 2;
 /// The time after which a paused compaction is tried again. Chosen by hand.
 const PAUSE_DURATION: Duration = Duration::from_mins(5);
 const HOUR_MS: i64 = 3_600_000;
-const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Decides whether automatic compaction may run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -37,10 +33,6 @@ pub struct Breaker {
     /// The times of the compactions in the last hour, in milliseconds since 1970.
     recent: Vec<i64>,
     paused: Option<Pause>,
-    /// The day on which money was spent last, in days since 1970.
-    day: i64,
-    /// The money spent on that day, in dollars.
-    spent: f64,
 }
 
 /// A pause of automatic compaction.
@@ -155,23 +147,6 @@ impl Breaker {
     pub fn ineffective_in_a_row(&self) -> u32 {
         self.ineffective_in_a_row
     }
-
-    /// Returns the money spent on summaries today.
-    #[must_use]
-    pub fn spent(&self, now: Timestamp) -> Dollars {
-        if now.0.div_euclid(DAY_MS) == self.day { Dollars(self.spent) } else { Dollars::ZERO }
-    }
-
-    /// Returns a new breaker that remembers only the money spent today.
-    pub(super) fn reset(&self) -> Self {
-        Self { day: self.day, spent: self.spent, ..Self::default() }
-    }
-
-    /// Records money spent on a summary; a negative amount corrects an estimate.
-    pub(super) fn record_cost(&mut self, amount: Dollars, now: Timestamp) {
-        self.spent = (self.spent(now) + amount).0.max(0.0);
-        self.day = now.0.div_euclid(DAY_MS);
-    }
 }
 
 impl Pause {
@@ -278,14 +253,5 @@ mod tests {
         assert_eq!(pauses, [false, false, false, true, true]);
         assert!(breaker.allows(Tokens(19_000), Timestamp(5_000)).is_err());
         assert!(breaker.allows(Tokens(19_000), Timestamp(400_000)).is_ok());
-    }
-
-    #[test]
-    fn what_is_spent_counts_for_a_day() {
-        let mut breaker = Breaker::default();
-        breaker.record_cost(Dollars(0.5), Timestamp(1_000));
-        breaker.record_cost(Dollars(-0.2), Timestamp(2_000));
-        assert!((breaker.spent(Timestamp(3_000)).0 - 0.3).abs() < 1e-9);
-        assert_eq!(breaker.spent(Timestamp(DAY_MS + 1)), Dollars::ZERO);
     }
 }

@@ -124,13 +124,20 @@ impl LiveSession {
         if cause.urgency == Urgency::IfItPays && !self.could_pay(context) {
             return unchanged(self.postpone_payoff_check(context));
         }
+        // Nothing requires the compaction yet, and it is better with a model's summary. An expired cache does not wait.
+        if cause.urgency == Urgency::IfItPays
+            && cause.trigger != Trigger::Idle
+            && self.awaits_summary(context, reporter)
+        {
+            return unchanged("a compaction would pay; it waits for the model's summary".to_owned());
+        }
         if is_required {
             reporter.report(notices::compaction_started(&size.measured, &request.policy, &cause.reason));
             self.await_summary(context, cause, manual, reporter).await;
         }
         let (mut base, mut summary) = self.base_and_summary(request.transcript, cause, manual);
         let mut planned = self.plan(context, cause, manual, &base, summary.clone());
-        if planned.is_err() && base != *self.ledger.current() {
+        if planned.is_err() && base != *self.ledger.current() && cause.urgency != Urgency::WhileFree {
             // The late summary leads to no plan: continue without it.
             self.background_summary.discard_ready();
             (base, summary) = (self.ledger.current().clone(), None);
@@ -140,7 +147,10 @@ impl LiveSession {
             Ok(outcome) => outcome,
             Err(no_change) => {
                 let NoChange { reason, report } = *no_change;
-                if is_required && cause.is_automatic() {
+                if cause.urgency == Urgency::WhileFree {
+                    self.background_summary.discard_ready();
+                }
+                if is_required && cause.counts_as_attempt() {
                     self.record_attempt(context, size.count.tokens, report.as_ref(), reporter);
                 }
                 if cause.urgency == Urgency::IfItPays {
@@ -164,7 +174,7 @@ impl LiveSession {
             reporter.report(format!("a preview: {}", self.result_line(context, &outcome.report)));
             return CompactionResult::Previewed(outcome);
         }
-        if cause.urgency == Urgency::IfItPays {
+        if cause.urgency != Urgency::Required {
             reporter.report(notices::compaction_started(&size.measured, &request.policy, &cause.reason));
         }
         let host_note = self.show_removal_to_host(request, &outcome);
@@ -210,7 +220,10 @@ impl LiveSession {
         self.block_cache.start_generation();
         self.last_request.next_payoff_check = Tokens::ZERO;
         let (before, after) = (context.size.count.tokens, outcome.report.tokens.after);
-        self.state.last_compaction = Some(LastCompaction { left: after, removed: before - after });
+        // A new text for the same turns says nothing about how much a compaction removes.
+        if cause.urgency != Urgency::WhileFree {
+            self.state.last_compaction = Some(LastCompaction { left: after, removed: before - after });
+        }
         self.state.is_undone = false;
         if let Some(line) = self.thrashing_line(context, cause) {
             reporter.report(line);
@@ -223,7 +236,7 @@ impl LiveSession {
                 reporter.report("the model's summary was not used: it covers other turns, or failed the audit");
             }
         }
-        if cause.is_automatic() {
+        if cause.counts_as_attempt() {
             self.record_attempt(context, outcome.report.tokens.after, Some(&outcome.report), reporter);
         }
         if cause.trigger != Trigger::Manual {
@@ -281,7 +294,7 @@ impl LiveSession {
     ) -> Result<CompactedRequest, Box<NoChange>> {
         let RequestContext { request, size, .. } = context;
         let policy = match cause.urgency {
-            Urgency::Required => request.policy.clone(),
+            Urgency::Required | Urgency::WhileFree => request.policy.clone(),
             Urgency::IfItPays => request.policy.for_early_compaction(size.count.tokens),
         };
         let options = CompactOptions { summary, ..self.compact_options(cause, manual) };

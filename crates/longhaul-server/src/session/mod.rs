@@ -83,7 +83,10 @@ pub use reply::{AfterReply, RetryDecision};
 pub use request::FinalEdit;
 pub use request_context::replay_if_changed;
 pub use request_size::{Calibration, CalibrationErrors, MeasuredBy, MeasuredSize};
-pub use settings::{AutoCompaction, FirstWriter, SessionLimits, SessionSettings, Summarizer, SummaryWriter};
+pub use settings::{
+    AutoCompaction, FirstWriter, OwnModel, SessionLimits, SessionSettings, Summarizer, SummaryModels, SummaryStart,
+    SummaryWriter, UnpricedModels,
+};
 pub use state::SessionState;
 pub use summarize::{SummaryFailure, SummaryResult};
 pub use summarize_once::summarize_once;
@@ -325,10 +328,10 @@ impl LiveSession {
     }
 
     /// Restarts the session: forgets the checkpoint, the counts, the cooldowns and the errors, and cancels a
-    /// running summary. What was learned about models and what was spent today stay.
+    /// running summary. What was learned about models stays.
     pub fn reset(&mut self) {
         let reset_compaction = self.recorder.as_ref().and_then(Recorder::compaction_number);
-        self.state = SessionState { breaker: self.state.breaker.reset(), reset_compaction, ..SessionState::default() };
+        self.state = SessionState { reset_compaction, ..SessionState::default() };
         (self.size_tracker, self.background_summary) = (SizeTracker::default(), BackgroundSummary::default());
         self.last_request = LastRequest::default();
         self.ledger.clear();

@@ -1,5 +1,7 @@
 //! Decides whether a compaction that no trigger requires would pay.
 
+use std::time::Duration;
+
 use longhaul_engine::Tokens;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::plan::CompactionReport;
@@ -33,6 +35,23 @@ impl LiveSession {
         self.is_worth(context, RequestEstimate { tokens: report.tokens.after, warm })
     }
 
+    /// Estimates what the next compaction would save in the requests after it, at the size that triggers it. Returns
+    /// `None` if prices are not known.
+    pub(super) fn expected_saving(&self, context: RequestContext<'_, '_>) -> Option<Dollars> {
+        let RequestContext { request, size, threshold, now, .. } = context;
+        let prices = request.policy.prices.as_ref()?;
+        let tokens = size.count.tokens.max(threshold);
+        let rest = tokens - context.request_size.minimum_size.min(tokens);
+        let tail = request.policy.tail.min(rest);
+        let left = (tokens - rest) + tail + request.policy.checkpoint.for_replaced(rest - tail);
+        let unchanged = RequestEstimate { tokens, warm: tokens };
+        let pauses = self.state.prompt_cache.pauses(now);
+        let input =
+            self.schedule_input(context, unchanged, RequestEstimate { tokens: left, warm: Tokens::ZERO }, &pauses);
+        let terms = decide_compaction(&self.price_band(context), &input, &prices.price).terms;
+        Some(Dollars((terms.saved_per_turn.0 * terms.turns).max(0.0)))
+    }
+
     /// Postpones the next calculation until the request has grown by a twentieth of the window. Returns the
     /// reason for the notice.
     pub(super) fn postpone_payoff_check(&mut self, context: RequestContext<'_, '_>) -> String {
@@ -51,23 +70,34 @@ impl LiveSession {
         let Some(prices) = &request.policy.prices else {
             return compacted.tokens <= tokens.share(1.0 - MIN_SAVING_WITHOUT_PRICES);
         };
+        let unchanged = RequestEstimate { tokens, warm: self.cached_part_of(tokens, now) };
+        let pauses = self.state.prompt_cache.pauses(now);
+        let input = self.schedule_input(context, unchanged, compacted, &pauses);
+        decide_compaction(&self.price_band(context), &input, &prices.price).decision.should_compact()
+    }
+
+    fn schedule_input<'p>(
+        &self,
+        context: RequestContext<'_, '_>,
+        unchanged: RequestEstimate,
+        compacted: RequestEstimate,
+        pauses: &'p [Duration],
+    ) -> ScheduleInput<'p> {
         let prompt_cache = &self.state.prompt_cache;
-        let pauses = prompt_cache.pauses(now);
-        let input = ScheduleInput {
-            unchanged: RequestEstimate { tokens, warm: self.cached_part_of(tokens, now) },
+        ScheduleInput {
+            unchanged,
             compacted,
             request_count: prompt_cache.request_count(),
             growth: prompt_cache.average_growth(),
-            pauses: &pauses,
-            lifetime: cache_lifetime(&request.policy),
+            pauses,
+            lifetime: cache_lifetime(&context.request.policy),
             summary: Dollars::ZERO,
-        };
-        let band = PriceBand::new(
-            &request.policy,
-            context.threshold,
-            prompt_cache.cache_state(now),
-            self.state.last_compaction,
-        );
-        decide_compaction(&band, &input, &prices.price).decision.should_compact()
+        }
+    }
+
+    pub(super) fn price_band(&self, context: RequestContext<'_, '_>) -> PriceBand {
+        let RequestContext { request, threshold, now, .. } = context;
+        let cache_state = self.state.prompt_cache.cache_state(now);
+        PriceBand::new(&request.policy, threshold, cache_state, self.state.last_compaction)
     }
 }

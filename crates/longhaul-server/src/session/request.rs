@@ -13,12 +13,13 @@ use longhaul_engine::{Tokens, Transcript, wire};
 use tokio::task::yield_now;
 
 use super::compact::{CompactionResult, ManualOptions};
+use super::prepare_summary::role_order;
 use super::prepared_request::{PreparedRequest, Reporter, RequestAction, WindowUsage};
 use super::recorder::{RecordedLedger, Restored};
 use super::request_context::{ParsedRequest, Purpose, RequestContext, SizeEstimate};
 use super::request_size::{SizeTracker, TokenCount};
 use super::triggers::{CompactionCause, CompactionDecision, TriggerInput, Urgency, is_in_bound_loop};
-use super::{IncomingRequest, LastSent, LiveSession, Recorder, learned_model};
+use super::{AutoCompaction, IncomingRequest, LastSent, LiveSession, Recorder, learned_model};
 use crate::store::StoreError;
 use longhaul_engine::Timestamp;
 
@@ -114,6 +115,7 @@ impl LiveSession {
     ) -> PreparedRequest<'b> {
         let host = Arc::clone(&self.host);
         let mut reporter = Reporter::new(&*host);
+        self.drop_planned_summary();
         self.collect_summary(Duration::ZERO, now, &mut reporter).await;
         let request = match self.open_request(incoming, now, &mut reporter).await {
             Ok(request) => request,
@@ -273,6 +275,12 @@ impl LiveSession {
             }
             CompactionResult::Previewed(_) => None,
         };
+        if let Some(edited_body) = &edited_body
+            && self.has_planned_summary()
+            && let Ok((sent, _)) = wire::parse(request.transcript.api_format, edited_body)
+        {
+            self.use_sent_request(&sent, role_order(&request.policy));
+        }
         let ParsedRequest { view_body, policy, .. } = request;
         let mut prepared = compaction.into_prepared(view_body, size.measured, sizes);
         if let Some(edited_body) = edited_body {
@@ -311,12 +319,15 @@ impl LiveSession {
         }
         self.background_summary.discard_if_changed(context.request.transcript);
         yield_now().await;
-        let compaction = match self.evaluate_triggers(context, purpose) {
-            CompactionDecision::Leave(reason) => CompactionResult::Unchanged { reason, report: None },
-            CompactionDecision::Compact(cause) => {
-                let manual = ManualOptions::new(purpose, context.view);
-                self.compact(context, &cause, &manual, reporter).await
+        let (cause, manual) = match self.evaluate_triggers(context, purpose) {
+            CompactionDecision::Compact(cause) => (Ok(cause), ManualOptions::new(purpose, context.view)),
+            CompactionDecision::Leave(reason) => {
+                (self.late_summary_cause(context, purpose).ok_or(reason), ManualOptions::default())
             }
+        };
+        let compaction = match cause {
+            Ok(cause) => self.compact(context, &cause, &manual, reporter).await,
+            Err(reason) => CompactionResult::Unchanged { reason, report: None },
         };
         match (&compaction, purpose) {
             (CompactionResult::Unchanged { .. }, Purpose::Send) => self.start_summary_early(context, reporter),
@@ -326,6 +337,20 @@ impl LiveSession {
             _ => {}
         }
         compaction
+    }
+
+    /// Returns the cause for replacing the text of the active checkpoint, which code wrote, by a model's summary
+    /// that was ready too late. It is replaced only while nothing is cached, because that costs nothing.
+    fn late_summary_cause(&self, context: RequestContext<'_, '_>, purpose: &Purpose) -> Option<CompactionCause> {
+        let ready = self.background_summary.ready()?;
+        let is_late = ready.basis.ledger != *self.ledger.current() && ready.basis.focus.is_none();
+        let is_free = self.state.prompt_cache.cache_state(context.now) == CacheState::Expired;
+        let is_wanted = self.settings.auto_compaction == AutoCompaction::On && !context.request.is_undone;
+        if !is_late || !is_free || !is_wanted || !matches!(purpose, Purpose::Send | Purpose::Idle) {
+            return None;
+        }
+        let reason = "the cache has expired, so the model's summary replaces the text by code".to_owned();
+        Some(CompactionCause { urgency: Urgency::WhileFree, ..CompactionCause::required(Trigger::Idle, reason) })
     }
 
     /// Measures how full the window would be with this history, in the same way as when it is sent.

@@ -14,7 +14,7 @@ use super::prompt_cache::PromptCache;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionState {
-    /// The pauses of automatic compaction, and the money spent on summaries.
+    /// The pauses of automatic compaction.
     pub breaker: Breaker,
     /// The models that are not asked for summaries for a while.
     pub cooldowns: Cooldowns,
@@ -57,10 +57,10 @@ impl SessionState {
         Self { prompt_cache: PromptCache::default(), ..self.clone() }
     }
 
-    /// Returns the state for a new session of the same client: the cooldowns, the money spent today and the
-    /// hash of the accepted ledger carry over.
+    /// Returns the state for a new session of the same client: the cooldowns and the hash of the accepted
+    /// ledger carry over.
     pub(super) fn for_new_session(&self) -> Self {
-        let (breaker, cooldowns) = (self.breaker.reset(), self.cooldowns.clone());
-        Self { breaker, cooldowns, accepted_ledger_hash: self.accepted_ledger_hash, ..Self::default() }
+        let cooldowns = self.cooldowns.clone();
+        Self { cooldowns, accepted_ledger_hash: self.accepted_ledger_hash, ..Self::default() }
     }
 }

@@ -105,10 +105,9 @@ pub struct SummaryResult {
 pub(super) fn separate_requests_cost(job: &SummaryJob, writer: &SummaryWriter) -> Option<Dollars> {
     let job = job.clone().with_counter(writer.model.counter());
     let parts = job.split_for_window(writer.window()).len() as u64;
-    let reply_tokens = job.max_reply_tokens();
     // Each part but the first is sent with the summary so far.
-    let input = job.tokens() + Tokens((MAX_PROMPT_FRAME + reply_tokens).number() * parts);
-    expected_cost(writer, input, Tokens::ZERO, Tokens(reply_tokens.number() * parts))
+    let input = job.tokens() + Tokens((MAX_PROMPT_FRAME + job.budget).number() * parts);
+    expected_cost(writer, input, Tokens::ZERO, Tokens(job.budget.number() * parts))
 }
 
 /// Estimates the cost of a summary that extends the session's own request of `sent` tokens, of which so many are
@@ -119,7 +118,7 @@ pub(super) fn extension_cost(
     sent: Tokens,
     cached: Tokens,
 ) -> Option<Dollars> {
-    expected_cost(writer, sent + MAX_PROMPT_FRAME, cached.min(sent), job.max_reply_tokens())
+    expected_cost(writer, sent + MAX_PROMPT_FRAME, cached.min(sent), job.budget)
 }
 
 fn expected_cost(writer: &SummaryWriter, input: Tokens, read: Tokens, output: Tokens) -> Option<Dollars> {
@@ -194,7 +193,9 @@ impl WriterCall<'_> {
 
     async fn ask(&mut self, body: SummaryRequestBody) -> Result<(String, Completeness), SummaryFailure> {
         let timeouts = self.writer.timeouts;
-        let request = SummaryRequest { upstream: Arc::clone(&self.writer.upstream), body, timeouts };
+        let SummaryWriter { model, price, upstream, payer, .. } = self.writer;
+        let (upstream, model) = (Arc::clone(upstream), model.name.clone());
+        let request = SummaryRequest { upstream, payer: *payer, model, price: *price, body, timeouts };
         // The client applies the timeouts itself; this limit covers clients that do not.
         let answer = tokio::time::timeout(timeouts.total, self.models.ask(request)).await;
         let reply = answer

@@ -84,6 +84,11 @@ impl CompactionCause {
         self.urgency == Urgency::Required && matches!(self.trigger, Trigger::Preflight | Trigger::Reply)
     }
 
+    /// Whether the breaker counts it: it is automatic, and meant to make the request smaller.
+    pub(super) fn counts_as_attempt(&self) -> bool {
+        self.is_automatic() && self.urgency != Urgency::WhileFree
+    }
+
     /// Whether neither a person asked for it nor a provider's refusal forced it.
     pub(super) fn is_automatic(&self) -> bool {
         !matches!(self.trigger, Trigger::Manual | Trigger::Error)
@@ -97,6 +102,8 @@ pub(super) enum Urgency {
     Required,
     /// It is made only if it costs less than leaving the request unchanged.
     IfItPays,
+    /// It only replaces the text of the active checkpoint, at a moment when that costs nothing.
+    WhileFree,
 }
 
 impl TriggerInput<'_> {

@@ -39,6 +39,12 @@ impl UtcDay {
         Self(at.0.div_euclid(MILLIS_PER_DAY))
     }
 
+    /// Returns the time at which the day begins.
+    #[must_use]
+    pub fn start(self) -> Timestamp {
+        Timestamp(self.0.saturating_mul(MILLIS_PER_DAY))
+    }
+
     /// Returns the time until the end of the day.
     #[must_use]
     pub fn time_left(self, at: Timestamp) -> Duration {

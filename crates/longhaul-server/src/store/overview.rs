@@ -126,7 +126,7 @@ async fn read_overview(sql: &mut dyn Sql, query: &OverviewQuery) -> Result<Store
     let select = format!("SELECT {}, min(at), max(at) FROM traffic WHERE {condition}", traffic::totals_columns());
     let row = sql.row(&select, &values).await?;
     let totals = row.as_ref().map_or_else(|| Ok(TrafficTotals::default()), TrafficTotals::from_row)?;
-    let ends = row.as_ref().map(|row| Ok((row.maybe_int(14)?, row.maybe_int(15)?))).transpose()?;
+    let ends = row.as_ref().map(|row| Ok((row.maybe_int(15)?, row.maybe_int(16)?))).transpose()?;
     let buckets = match ends {
         Some((Some(first), Some(last))) => {
             read_time_buckets(sql, &condition, &values, (first, last), query.max_buckets).await?
@@ -136,7 +136,9 @@ async fn read_overview(sql: &mut dyn Sql, query: &OverviewQuery) -> Result<Store
     let mut at_rank = async |share: f64| -> Result<Option<Duration>> {
         let Some(last) = totals.requests.checked_sub(1) else { return Ok(None) };
         let rank = (last as f64 * share).round() as i64;
-        let select = format!("SELECT added FROM traffic WHERE {condition} ORDER BY added LIMIT 1 OFFSET $3");
+        let select = format!(
+            "SELECT added FROM traffic WHERE {condition} AND action <> 'summary' ORDER BY added LIMIT 1 OFFSET $3"
+        );
         let row = sql.row(&select, &[values[0].clone(), values[1].clone(), rank.into()]).await?;
         row.map(|row| traffic::duration_at(&row, 0)).transpose()
     };
@@ -173,7 +175,7 @@ async fn read_time_buckets(
         format!("CAST(sum(CASE WHEN usd_without IS NULL OR usd IS NULL THEN NULL ELSE {what} END) AS BIGINT)")
     };
     let select = format!(
-        "SELECT (at - {first}) / {width}, count(*), max(tokens_before), max(tokens_after), \
+        "SELECT (at - {first}) / {width}, count(CASE action WHEN 'summary' THEN NULL ELSE 1 END), max(tokens_before), max(tokens_after), \
          CAST(sum(CASE action WHEN 'compacted' THEN 1 ELSE 0 END) AS BIGINT), {}, {} \
          FROM traffic WHERE {condition} GROUP BY 1 ORDER BY 1",
         sum_if_priced("usd"),
@@ -222,9 +224,9 @@ async fn read_session_overviews(
     let tenants = id_list(&mut owners.values().map(|tenant| tenant.id));
     let from_traffic = format!("FROM traffic WHERE tenant IN ({tenants}) AND session IN ({ids})");
     let sums = format!("SELECT {}, session {from_traffic} GROUP BY session", traffic::totals_columns());
-    let mut totals = rows_by_session(sql, &sums, 14, TrafficTotals::from_row).await?;
+    let mut totals = rows_by_session(sql, &sums, 15, TrafficTotals::from_row).await?;
     let newest = format!(
-        "SELECT {TRAFFIC_COLUMNS}, session FROM traffic WHERE id IN (SELECT max(id) {from_traffic} GROUP BY session)"
+        "SELECT {TRAFFIC_COLUMNS}, session FROM traffic WHERE id IN (SELECT max(id) {from_traffic} AND action <> 'summary' GROUP BY session)"
     );
     let mut newest = rows_by_session(sql, &newest, 15, TrafficRecord::from_row).await?;
     let compaction_counts =

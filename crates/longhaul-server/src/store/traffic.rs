@@ -12,6 +12,7 @@ use longhaul_engine::Tokens;
 use longhaul_engine::prices::{Dollars, Usage};
 use longhaul_engine::redact::{RedactionMode, Redactor, Rules};
 
+use super::UtcDay;
 use super::error::Result;
 use super::session::SessionId;
 use super::sql::{Row, Sql, Value};
@@ -46,7 +47,12 @@ pub enum TrafficAction {
     Compacted,
     /// The request was passed through unchanged, for this reason.
     Bypassed(String),
+    /// It is a request of Longhaul's own, for a summary. No request of a client is counted for it.
+    Summary,
 }
+
+/// The stored word for [`TrafficAction::Summary`].
+pub(super) const SUMMARY_ACTION: &str = "summary";
 
 /// Formats the action as the response header `x-longhaul-action` has it.
 impl fmt::Display for TrafficAction {
@@ -55,6 +61,7 @@ impl fmt::Display for TrafficAction {
             Self::Unchanged => f.write_str("none"),
             Self::Replayed => f.write_str("replayed"),
             Self::Compacted => f.write_str("compacted"),
+            Self::Summary => f.write_str(SUMMARY_ACTION),
             Self::Bypassed(reason) => write!(f, "{BYPASSED_PREFIX}{reason}"),
         }
     }
@@ -67,6 +74,7 @@ impl TrafficAction {
             "none" => Self::Unchanged,
             "replayed" => Self::Replayed,
             "compacted" => Self::Compacted,
+            SUMMARY_ACTION => Self::Summary,
             other => Self::Bypassed(other.strip_prefix(BYPASSED_PREFIX).unwrap_or(other).to_owned()),
         }
     }
@@ -102,8 +110,10 @@ pub struct TrafficRecord {
 /// The totals of several requests. A field is `None` if no request has a value for it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TrafficTotals {
-    /// The number of requests.
+    /// The number of requests of clients.
     pub requests: usize,
+    /// The number of summaries that models wrote. Their usage and cost are part of the other totals.
+    pub summaries: usize,
     /// The number of requests that were newly compacted.
     pub compacted: usize,
     /// The number of requests that were passed through unchanged although they should have been processed.
@@ -247,6 +257,7 @@ pub(super) fn totals_columns() -> String {
     // PostgreSQL's sum of integers is not an integer.
     let sum = |what: &str| format!("CAST(sum({what}) AS BIGINT)");
     let columns = [
+        "CASE action WHEN 'summary' THEN 1 ELSE 0 END",
         "CASE action WHEN 'compacted' THEN 1 ELSE 0 END",
         "CASE WHEN action LIKE 'bypassed:%' THEN 1 ELSE 0 END",
         "tokens_before",
@@ -270,17 +281,19 @@ impl TrafficTotals {
         if row.int(0)? == 0 {
             return Ok(Self::default());
         }
+        let summaries = row.count(1)?;
         Ok(Self {
-            requests: row.count(0)?,
-            compacted: row.count(1)?,
-            bypassed: row.count(2)?,
-            tokens_before: row.tokens(3)?,
-            tokens_after: row.tokens(4)?,
-            usage: usage_at(row, 5)?,
-            cacheable_tokens: row.maybe_tokens(10)?,
-            added_time: duration_at(row, 11)?,
-            usd: dollars_at(row, 12)?,
-            usd_saved: dollars_at(row, 13)?,
+            requests: row.count(0)?.saturating_sub(summaries),
+            summaries,
+            compacted: row.count(2)?,
+            bypassed: row.count(3)?,
+            tokens_before: row.tokens(4)?,
+            tokens_after: row.tokens(5)?,
+            usage: usage_at(row, 6)?,
+            cacheable_tokens: row.maybe_tokens(11)?,
+            added_time: duration_at(row, 12)?,
+            usd: dollars_at(row, 13)?,
+            usd_saved: dollars_at(row, 14)?,
         })
     }
 }
@@ -315,6 +328,21 @@ impl Store {
         let with = (tenant.clone(), session);
         self.read(in_transaction(with, |sql, (tenant, session)| Box::pin(read_totals(sql, tenant, Some(*session)))))
             .await
+    }
+
+    /// Returns what all tenants together spent on summaries on a day.
+    pub async fn summary_spending(&self, day: UtcDay) -> Result<Dollars> {
+        self.read(in_transaction(day, |sql, day| {
+            let (from, to) = (day.start(), UtcDay(day.0 + 1).start());
+            Box::pin(async move {
+                let select = format!(
+                    "SELECT CAST(sum(usd) AS BIGINT) FROM traffic WHERE action = '{SUMMARY_ACTION}' AND at >= $1 AND at < $2"
+                );
+                let row = sql.row(&select, &[from.0.into(), to.0.into()]).await?;
+                Ok(row.as_ref().map(|row| dollars_at(row, 0)).transpose()?.flatten().unwrap_or_default())
+            })
+        }))
+        .await
     }
 
     /// Reads the totals of all sessions of a tenant.

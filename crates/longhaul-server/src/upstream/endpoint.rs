@@ -1,12 +1,36 @@
 //! An upstream: a provider, its address, and the key for it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use longhaul_engine::ApiFormat;
 use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::{ApiKey, NativeFeature, Provider};
+
+/// The upstream for each API format. Nothing in a request can choose another one.
+#[derive(Debug, Clone)]
+pub struct Upstreams {
+    /// The upstream for Chat Completions requests.
+    pub chat: Arc<Upstream>,
+    /// The upstream for Messages requests.
+    pub messages: Arc<Upstream>,
+    /// The upstream for Responses requests.
+    pub responses: Arc<Upstream>,
+}
+
+impl Upstreams {
+    /// Returns the upstream that receives requests in this API format.
+    #[must_use]
+    pub fn for_api_format(&self, api_format: ApiFormat) -> &Arc<Upstream> {
+        match api_format {
+            ApiFormat::Chat => &self.chat,
+            ApiFormat::Messages => &self.messages,
+            ApiFormat::Responses => &self.responses,
+        }
+    }
+}
 
 /// One provider at one address, with the key for it.
 #[derive(Clone, PartialEq, Eq)]

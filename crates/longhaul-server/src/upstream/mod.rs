@@ -38,14 +38,16 @@ mod timeouts;
 
 pub use api_key::ApiKey;
 pub use client::{ApiRequest, Client, ClientOptions, OutboundRequest, ProxyMode};
-pub use endpoint::Upstream;
+pub use endpoint::{Upstream, Upstreams};
 pub use error::{RecommendedAction, TimeoutStage, UpstreamError};
 pub use prompt_request::prompt_request_body;
 pub use provider::{NativeFeature, Provider};
 pub use reply_reader::{PartialUsage, Progress, ReplyReader};
 pub use response::{BodyStream, Response};
 pub(crate) use sse::{SseDecoder, SseEvent};
-pub use summary_request::{FinishReason, ModelReply, PromptRequest, Streaming, SummaryRequest, SummaryRequestBody};
+pub use summary_request::{
+    FinishReason, ModelReply, Payer, PromptRequest, Streaming, SummaryRequest, SummaryRequestBody,
+};
 pub use timeouts::{RetryPolicy, Timeouts};
 
 /// A client that can ask models. [`Client`] is the real one; tests use scripted replies, and need no socket.

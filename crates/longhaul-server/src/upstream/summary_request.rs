@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_engine::prices::Usage;
+use longhaul_engine::prices::{TokenPrices, Usage};
 use longhaul_engine::redact::Redacted;
 use longhaul_engine::{ApiFormat, Tokens};
 
@@ -13,16 +13,46 @@ use super::{Timeouts, Upstream};
 pub struct SummaryRequest {
     /// The upstream to ask.
     pub upstream: Arc<Upstream>,
+    /// Whose credential pays.
+    pub payer: Payer,
+    /// The model that is asked, by the upstream's name for it.
+    pub model: String,
+    /// The prices of the model, if they are known, for the accounts of the program that sends the request.
+    pub price: Option<TokenPrices>,
     /// The content of the request.
     pub body: SummaryRequestBody,
     /// The timeouts of the call.
     pub timeouts: Timeouts,
 }
 
+impl SummaryRequest {
+    /// Creates a request that the upstream's key pays for, without accounts.
+    #[must_use]
+    pub fn new(upstream: Arc<Upstream>, body: SummaryRequestBody, timeouts: Timeouts) -> Self {
+        let model = match &body {
+            SummaryRequestBody::FromPrompt(prompt) => prompt.model.clone(),
+            SummaryRequestBody::Raw { .. } => String::new(),
+        };
+        Self { upstream, payer: Payer::Upstream, model, price: None, body, timeouts }
+    }
+}
+
+/// Whose credential a request for a summary is sent with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Payer {
+    /// The key of the upstream.
+    #[default]
+    Upstream,
+    /// The credential of the client whose session is summarized. Only a program that has just received a request
+    /// of this client can send it.
+    Client,
+}
+
 /// The content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SummaryRequestBody {
-    /// A small request of our own; its body is written in the API format that the provider prefers.
+    /// A small request of our own. Its body is written in the API format that the provider prefers, or with the
+    /// client's credential in that of the session.
     FromPrompt(PromptRequest),
     /// A complete request body: a session's own request with an instruction at its end. It is sent unchanged,
     /// so that the provider's cache is used. It contains the model, and whether the reply streams.

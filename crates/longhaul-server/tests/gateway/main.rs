@@ -43,5 +43,6 @@ mod shared;
 mod stopping;
 mod streams;
 mod street;
+mod summaries;
 mod told;
 mod worker;

@@ -50,7 +50,7 @@ async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
 async fn lasts(engine: &str) {
     let store = Store::open(&StoreLocation::Memory, Durability::Normal).await.unwrap();
     let tenant = store.get_or_create_tenant("test").await.unwrap();
-    let limits = SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None };
+    let limits = SessionLimits { max_compactions_per_hour: 1_000, ..SessionLimits::default() };
     let mut settings = SessionSettings { limits, ..settings(WINDOW) };
     settings.config.context.engine = serde_json::from_value(engine.into()).unwrap();
     let mut session = LiveSession::new(settings).with_store(store, tenant.clone());

@@ -9,7 +9,7 @@ use super::world::{Agent, NOON, at, compacted, fixed, request, says, settings, u
 async fn two_hundred_turns_at_the_edge_compact_no_more_often_than_growth_requires() {
     const WINDOW: u64 = 20_000;
     let mut session = LiveSession::new(SessionSettings {
-        limits: SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None },
+        limits: SessionLimits { max_compactions_per_hour: 1_000, ..SessionLimits::default() },
         ..settings(WINDOW)
     });
     let mut agent = Agent::new();
@@ -80,7 +80,7 @@ async fn what_cannot_shrink_is_tried_twice_and_the_floor_is_stated() {
 
 #[tokio::test]
 async fn too_many_in_an_hour_pause_it() {
-    let limits = SessionLimits { max_compactions_per_hour: 2, max_daily_cost: None };
+    let limits = SessionLimits { max_compactions_per_hour: 2, ..SessionLimits::default() };
     let mut session = LiveSession::new(SessionSettings { limits, ..settings(12_000) });
     let mut agent = Agent::new();
     let mut compactions = 0;

@@ -37,7 +37,7 @@ async fn real_sessions_stay_as_valid_as_they_were() {
         let mut config = Config::default();
         let stated = ModelOverride { context_length: Some(Tokens(WINDOW)), ..ModelOverride::default() };
         config.models.insert(model.clone(), stated);
-        let limits = SessionLimits { max_compactions_per_hour: 1_000, max_daily_cost: None };
+        let limits = SessionLimits { max_compactions_per_hour: 1_000, ..SessionLimits::default() };
         let mut session = LiveSession::new(SessionSettings { config, model, limits, ..SessionSettings::default() });
         sessions += 1;
         let count = whole.message_count();

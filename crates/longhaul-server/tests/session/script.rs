@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::Usage;
-use longhaul_server::session::{FirstWriter, SessionSettings, Summarizer, SummaryWriter};
+use longhaul_server::session::{
+    FirstWriter, OwnModel, SessionSettings, Summarizer, SummaryModels, SummaryWriter, UnpricedModels,
+};
 use longhaul_server::upstream::{
     FinishReason, ModelClient, ModelReply, Provider, SummaryRequest, SummaryRequestBody, Timeouts, Upstream,
     UpstreamError,
@@ -94,9 +96,14 @@ pub(crate) fn writer(model: &str) -> SummaryWriter {
     SummaryWriter::from_name(model, upstream(), Timeouts::with_total(Duration::from_mins(2)))
 }
 
+/// A summarizer with both models: the auxiliary one, and the session's own at an upstream with a key.
+pub(crate) fn both(auxiliary: SummaryWriter, first: FirstWriter) -> Summarizer {
+    let (timeouts, own) = (auxiliary.timeouts, Some(OwnModel::At(upstream())));
+    let unpriced = UnpricedModels::Ask;
+    Summarizer::Model(SummaryModels { auxiliary: Some(auxiliary), own, first, timeouts, unpriced })
+}
+
 /// Settings in which the auxiliary model is asked, and the session's own if that fails.
 pub(crate) fn asking(settings: SessionSettings) -> SessionSettings {
-    let summarizer =
-        Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first: FirstWriter::Auxiliary };
-    SessionSettings { summarizer, ..settings }
+    SessionSettings { summarizer: both(writer(AUXILIARY), FirstWriter::Auxiliary), ..settings }
 }

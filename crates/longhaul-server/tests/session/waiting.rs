@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::prices::{Dollars, TokenPrices};
-use longhaul_server::session::{FirstWriter, LiveSession, RequestAction, SessionLimits, SessionSettings, Summarizer};
+use longhaul_server::DailyBudget;
+use longhaul_server::session::{
+    FirstWriter, LiveSession, OwnModel, RequestAction, SessionLimits, SessionSettings, Summarizer, SummaryModels,
+    UnpricedModels,
+};
 use longhaul_server::upstream::{SummaryRequestBody, UpstreamError};
 use tokio::time::Instant;
 
-use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
+use super::script::{AUXILIARY, Script, asking, bad, both, good, upstream, writer};
 use super::world::{Agent, MODEL, at, compacted_by, request, says, settings, usage};
 
 pub(crate) const WINDOW: u64 = 20_000;
@@ -120,10 +124,10 @@ fn price(input: f64) -> TokenPrices {
 fn paying(a_day: Dollars) -> SessionSettings {
     let mut auxiliary = writer(AUXILIARY);
     auxiliary.price = Some(price(1.0));
-    let summarizer = Summarizer::Model { auxiliary, main: None, first: FirstWriter::Auxiliary };
+    let daily_budget = Some(Arc::new(DailyBudget::new(a_day)));
     SessionSettings {
-        summarizer,
-        limits: SessionLimits { max_daily_cost: Some(a_day), ..SessionLimits::default() },
+        summarizer: Summarizer::Model(SummaryModels::auxiliary(auxiliary)),
+        limits: SessionLimits { daily_budget, ..SessionLimits::default() },
         ..settings(WINDOW)
     }
 }
@@ -131,16 +135,18 @@ fn paying(a_day: Dollars) -> SessionSettings {
 #[tokio::test(start_paused = true)]
 async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
-    let mut session = LiveSession::new(paying(Dollars(0.10))).with_models(script.clone());
+    let settings = paying(Dollars(0.10));
+    let budget = settings.limits.daily_budget.clone().unwrap();
+    let mut session = LiveSession::new(settings).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_400);
     let body = agent.body();
     request(&mut session, &body, at(0)).await;
-    let estimated = session.state().breaker.spent(at(0));
+    let estimated = budget.spent(at(0));
     assert!(estimated > Dollars(0.005), "the price is estimated beforehand: {estimated:?}");
     tokio::time::sleep(Duration::from_secs(1)).await;
     request(&mut session, &body, at(1)).await;
-    let paid = session.state().breaker.spent(at(1));
+    let paid = budget.spent(at(1));
     assert!((paid.0 - 0.0015).abs() < 1e-9, "then it is what was reported, once: {paid:?}");
 
     let script = Script::new([good(0)]);
@@ -151,22 +157,23 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_days_limit_nobody_is_asked_whose_price_is_not_known_and_a_reset_spends_nothing_back() {
+async fn who_skips_unpriced_models_asks_nobody_whose_price_is_not_known_and_a_reset_spends_nothing_back() {
     let mut settings = paying(Dollars(0.10));
-    let Summarizer::Model { main, .. } = &mut settings.summarizer else { panic!("a model is asked") };
-    *main = Some(upstream());
+    let Summarizer::Model(models) = &mut settings.summarizer else { panic!("a model is asked") };
+    (models.own, models.unpriced) = (Some(OwnModel::At(upstream())), UnpricedModels::Skip);
+    let budget = settings.limits.daily_budget.clone().unwrap();
     let script = Script::new([bad(0, UpstreamError::CutShort)]);
     let mut session = LiveSession::new(settings).with_models(script.clone());
     let mut agent = Agent::new();
     agent.fill(7_400);
     let body = agent.body();
     request(&mut session, &body, at(0)).await;
-    let spent = session.state().breaker.spent(at(0));
+    let spent = budget.spent(at(0));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(script.models(), [AUXILIARY], "what the session's own model costs is not known");
     session.reset();
     assert!(spent > Dollars::ZERO);
-    assert_eq!(session.state().breaker.spent(at(1)), spent);
+    assert_eq!(budget.spent(at(1)), spent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,13 +190,13 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
     row.prices.cache_write_1h = Some(10.0);
     let mut auxiliary = writer(AUXILIARY);
     auxiliary.price = Some(price(10.0));
-    let summarizer = Summarizer::Model { auxiliary, main: Some(upstream()), first: FirstWriter::Auxiliary };
+    let summarizer = both(auxiliary, FirstWriter::Auxiliary);
     let script = Script::new([good(0)]);
     let mut session = LiveSession::new(SessionSettings { summarizer, ..settings }).with_models(script.clone());
     let mut agent = Agent::new();
-    agent.fill(7_900);
+    agent.fill(4_000);
     let mut sent = String::new();
-    for turn in 0..30 {
+    for turn in 0..60 {
         let body = agent.body();
         let done = request(&mut session, &body, at(turn)).await;
         session.record_reply(&usage(&done.body)).await;
@@ -209,7 +216,7 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
 async fn a_small_auxiliary_window_is_named_at_the_start() {
     let mut small = writer(AUXILIARY);
     small.model.facts.window = longhaul_engine::Tokens(6_000);
-    let summarizer = Summarizer::Model { auxiliary: small, main: None, first: FirstWriter::Auxiliary };
+    let summarizer = Summarizer::Model(SummaryModels::auxiliary(small));
     let script = Script::new([good(0)]);
     let mut session = LiveSession::new(SessionSettings { summarizer, ..settings(WINDOW) }).with_models(script);
     let body = Agent::new().body();
@@ -231,7 +238,7 @@ async fn by_default_no_model_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_so() {
     for (first, wanted) in [(FirstWriter::Auto, MODEL), (FirstWriter::Auxiliary, AUXILIARY)] {
-        let summarizer = Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first };
+        let summarizer = both(writer(AUXILIARY), first);
         let script = Script::new([good(0)]);
         let max_wait = Duration::from_secs(1);
         let mut session =

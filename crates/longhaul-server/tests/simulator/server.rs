@@ -41,7 +41,11 @@ struct Inside {
     taken: usize,
     next: VecDeque<Next>,
     delivery: Delivery,
+    delay: Option<Delay>,
 }
+
+/// How long the answer to a request with this body takes, where that differs from what is usual.
+type Delay = Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>;
 
 impl Drop for Simulator {
     fn drop(&mut self) {
@@ -59,6 +63,7 @@ impl Simulator {
             taken: 0,
             next: VecDeque::new(),
             delivery: Delivery::default(),
+            delay: None,
         };
         let shared = Arc::new(Shared { settings, clock: Arc::default(), state: Mutex::new(inside) });
         let router = Router::new().fallback(take).with_state(Arc::clone(&shared));
@@ -89,6 +94,11 @@ impl Simulator {
     /// How answers are delivered from now on.
     pub(crate) fn deliver(&self, delivery: Delivery) {
         self.shared.state.lock().unwrap().delivery = delivery;
+    }
+
+    /// Delays the answers to some requests.
+    pub(crate) fn delay(&self, delay: impl Fn(&str) -> Option<Duration> + Send + Sync + 'static) {
+        self.shared.state.lock().unwrap().delay = Some(Arc::new(delay));
     }
 
     /// What is done with one request, behind those for which something was said already.
@@ -189,6 +199,8 @@ fn answered(
         Some(Next::Delivers(delivery)) => (state.providers.answer(&asked, &shared.settings), Vec::new(), delivery),
         None => (state.providers.answer(&asked, &shared.settings), Vec::new(), state.delivery),
     };
+    let delay = state.delay.as_ref().and_then(|delay| delay(std::str::from_utf8(&body).unwrap_or_default()));
+    let delivery = Delivery { after: delay.unwrap_or(delivery.after), ..delivery };
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     state.seen.push(Seen {
         number,

@@ -192,7 +192,7 @@ async fn a_dialect_that_the_provider_does_not_take_is_not_sent() {
     let server = Server::start([]).await;
     let upstream = Arc::new(upstream("anthropic", &server.base_url()));
     let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: "{}".into() };
-    let question = SummaryRequest { upstream, body: asked, timeouts: once() };
+    let question = SummaryRequest::new(upstream, asked, once());
     let error = client().ask(question).await.unwrap_err();
     assert_eq!(error.to_string(), "the provider denied access: provider `anthropic` does not accept chat requests");
     assert!(server.asked().is_empty());

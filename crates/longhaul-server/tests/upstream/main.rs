@@ -56,7 +56,7 @@ fn once() -> Timeouts {
 fn question(base_url: &str, api_format: ApiFormat, streaming: Streaming, timeouts: Timeouts) -> SummaryRequest {
     let upstream = Arc::new(upstream("compatible", base_url));
     let body = prompt_request_body(upstream.provider(), api_format, &small(streaming));
-    SummaryRequest { upstream, body: SummaryRequestBody::Raw { api_format, body }, timeouts }
+    SummaryRequest::new(upstream, SummaryRequestBody::Raw { api_format, body }, timeouts)
 }
 
 /// Every dialect, whole and as events.

@@ -84,11 +84,8 @@ async fn a_small_question_goes_to_the_providers_path_in_its_dialect() {
     ] {
         let server = Server::start([Act::says("hello")]).await;
         let upstream = Arc::new(upstream(provider, &server.base_url()));
-        let question = SummaryRequest {
-            upstream: Arc::clone(&upstream),
-            body: SummaryRequestBody::FromPrompt(small(Streaming::On)),
-            timeouts: once(),
-        };
+        let question =
+            SummaryRequest::new(Arc::clone(&upstream), SummaryRequestBody::FromPrompt(small(Streaming::On)), once());
         assert_eq!(client().ask(question).await.unwrap().text, "hello", "{provider}");
         let asked = &server.asked()[0];
         assert_eq!(asked.path, path);
@@ -107,7 +104,7 @@ async fn a_body_is_sent_byte_for_byte() {
     let server = Server::start([Act::says("hello")]).await;
     let upstream = Arc::new(upstream("compatible", &server.base_url()));
     let asked = SummaryRequestBody::Raw { api_format: ApiFormat::Chat, body: body.to_owned() };
-    client().ask(SummaryRequest { upstream, body: asked, timeouts: once() }).await.unwrap();
+    client().ask(SummaryRequest::new(upstream, asked, once())).await.unwrap();
     assert_eq!(server.asked()[0].body, body);
 }
 

@@ -117,8 +117,10 @@ impl CompressArgs {
 pub(crate) enum SummarizerChoice {
     /// Our own code
     None,
-    /// The model in auxiliary.compression.model; our own code if none is configured or it fails
+    /// The model in auxiliary.compression.model, or the session's own if none is configured
     Auto,
+    /// The session's own model, at the upstream of its API format
+    Main,
 }
 
 /// A part of the result that is printed alone.

@@ -148,6 +148,7 @@ fn print_setup(plan: &GatewayPlan, agent: &AgentSetup, url: &str) {
         }
     }
     output::print_message(&format!("{url} forwards to {}", destinations.join(", ")));
+    output::print_message(&format!("summaries are written {}", plan.summarizer_text));
     if !agent.is_known() {
         let variables: Vec<&str> = agent.address_variable_names().collect();
         output::print_message(&format!(

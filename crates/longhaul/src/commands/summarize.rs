@@ -17,7 +17,7 @@ use crate::engines::{AvailableEngines, PluginCaller};
 use crate::failure::Failure;
 use crate::output;
 use crate::request_body::{self, RequestBody};
-use crate::summarizer::{self, Announcement, Summarizer, SummarySubject};
+use crate::summarizer::{self, Announcement, Summarizer, SummarySubject, WriterChoice};
 
 mod text_page;
 
@@ -162,7 +162,7 @@ fn build_output(
         let plan = planner.plan(&CompactOptions { summary: Some(given.clone()), ..options })?;
         return Ok(output.with_summary(plan, &rules, Some(given)));
     }
-    let new_summarizer = || Summarizer::new(&settings, environment, Announcement::Print);
+    let new_summarizer = || Summarizer::new(&settings, environment, Announcement::Print, WriterChoice::Configured);
     let summarizer = if args.ask { None } else { new_summarizer()? };
     let Some(summarizer) = summarizer else {
         if !args.ask {
@@ -200,8 +200,9 @@ impl SummarizeOutput {
         options: &CompactOptions,
         by_code: Plan,
     ) -> Result<Self, Failure> {
-        let model = summarizer.auxiliary_model();
-        (self.url, self.key_env) = (Some(model.url()), model.key_variable().map(str::to_owned));
+        if let Some(model) = summarizer.auxiliary_model() {
+            (self.url, self.key_env) = (Some(model.url()), model.key_variable().map(str::to_owned));
+        }
         let (policy, api_format) = (planner.policy, planner.transcript.api_format);
         let subject = SummarySubject { policy, api_format, rules: &options.redaction_rules, key: None };
         let attempt = summarizer.request_summary(job, tag, &subject);

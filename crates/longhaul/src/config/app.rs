@@ -66,8 +66,13 @@ impl Default for AppRedactionConfig {
     }
 }
 
-/// The value of `provider` with which the address or the model name decides.
+/// The value of `provider` with which the address or the model name decides. Without a model, it is the session's
+/// own.
 pub(crate) const AUTO_PROVIDER: &str = "auto";
+/// The value of `provider` for the session's own model.
+pub(crate) const MAIN_PROVIDER: &str = "main";
+/// The value of `provider` with which no model is asked.
+pub(crate) const NO_PROVIDER: &str = "none";
 
 /// The models that Longhaul itself calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -81,9 +86,10 @@ pub(crate) struct AuxiliaryConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AuxiliaryModelConfig {
-    /// The name of the model. Without one, our own code writes the summaries.
+    /// The name of the model. Without one, the gateway asks the session's own model.
     pub(crate) model: Option<String>,
-    /// The provider of the model. With [`AUTO_PROVIDER`], the address or the model name decides.
+    /// The provider of the model. With `auto`, the address or the model name decides; `main` is the session's own
+    /// model, and `none` asks no model.
     pub(crate) provider: String,
     /// The base URL, if it is not the provider's default.
     pub(crate) base_url: Option<String>,
@@ -91,6 +97,22 @@ pub(crate) struct AuxiliaryModelConfig {
     pub(crate) api_key_env: Option<String>,
     /// The maximum time for one request, in seconds.
     pub(crate) timeout_seconds: u64,
+    /// The model that the gateway asks first if `model` is set: that model, or with `auto` the session's own model
+    /// where a checkpoint by code would leave out most details.
+    pub(crate) first: FirstModel,
+    /// The most money that the gateway spends on summaries in a day, for models whose price is known.
+    pub(crate) max_usd_per_day: f64,
+    /// The largest share of what a compaction is expected to save that its summary may cost.
+    pub(crate) max_share_of_saving: f64,
+}
+
+/// The model that is asked first for a summary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FirstModel {
+    #[default]
+    Auxiliary,
+    Auto,
 }
 
 impl Default for AuxiliaryModelConfig {
@@ -101,6 +123,9 @@ impl Default for AuxiliaryModelConfig {
             base_url: None,
             api_key_env: None,
             timeout_seconds: 120,
+            first: FirstModel::Auxiliary,
+            max_usd_per_day: 2.0,
+            max_share_of_saving: 0.25,
         }
     }
 }
@@ -176,11 +201,26 @@ impl AppConfig {
         if self.auxiliary.compression.timeout_seconds == 0 {
             return refused("auxiliary.compression.timeout_seconds", "must be at least 1".to_owned());
         }
-        let provider = &self.auxiliary.compression.provider;
-        if provider != AUTO_PROVIDER && Provider::named(provider).is_none() {
-            let names: Vec<&str> = Provider::all().map(Provider::name).collect();
-            let problem = format!("unknown provider {provider}; use one of {AUTO_PROVIDER}, {}", names.join(", "));
+        let AuxiliaryModelConfig { provider, model, max_usd_per_day, max_share_of_saving, .. } =
+            &self.auxiliary.compression;
+        let special = [AUTO_PROVIDER, MAIN_PROVIDER, NO_PROVIDER];
+        if !special.contains(&provider.as_str()) && Provider::named(provider).is_none() {
+            let names: Vec<&str> = special.into_iter().chain(Provider::all().map(Provider::name)).collect();
+            let problem = format!("unknown provider {provider}; use one of {}", names.join(", "));
             return refused("auxiliary.compression.provider", problem);
+        }
+        if let (MAIN_PROVIDER, Some(model)) = (provider.as_str(), model) {
+            let problem =
+                format!("{MAIN_PROVIDER} is the session's own model, but model is also set ({model}); remove one");
+            return refused("auxiliary.compression.provider", problem);
+        }
+        if !(*max_usd_per_day >= 0.0 && max_usd_per_day.is_finite()) {
+            let problem = format!("{max_usd_per_day} must be 0 or more");
+            return refused("auxiliary.compression.max_usd_per_day", problem);
+        }
+        if !(0.0..=1.0).contains(max_share_of_saving) {
+            let problem = format!("{max_share_of_saving} must be between 0 and 1");
+            return refused("auxiliary.compression.max_share_of_saving", problem);
         }
         if let Some((key, _)) = self.key_variables().find(|(_, name)| !is_variable_name(name)) {
             let problem = "expected the name of the environment variable that contains the key, not the key itself";

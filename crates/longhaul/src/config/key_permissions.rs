@@ -34,6 +34,9 @@ const MAX_NAMED_KEYS: usize = 5;
 const KEY_PERMISSIONS: &[(&str, KeyPermission)] = &[
     ("auxiliary.compression.api_key_env", User),
     ("auxiliary.compression.base_url", User),
+    ("auxiliary.compression.first", User),
+    ("auxiliary.compression.max_share_of_saving", User),
+    ("auxiliary.compression.max_usd_per_day", User),
     ("auxiliary.compression.model", User),
     ("auxiliary.compression.provider", User),
     ("auxiliary.compression.timeout_seconds", User),

@@ -8,7 +8,7 @@ use longhaul_engine::ApiFormat;
 use longhaul_engine::models::{self, Model};
 use longhaul_engine::policy::Policy;
 use longhaul_server::session::SummaryWriter;
-use longhaul_server::upstream::{Provider, Timeouts};
+use longhaul_server::upstream::{Payer, Provider, Timeouts};
 
 use crate::config::{AUTO_PROVIDER, AuxiliaryModelConfig, Environment, UpstreamConfig};
 use crate::upstreams::{self, ModelEndpoint, fits_api_format, provider_at};
@@ -50,8 +50,19 @@ impl SummaryModel {
         (policy, api_format): (&Policy, ApiFormat),
         environment: &Environment,
     ) -> Option<Result<Self, String>> {
+        upstream.base_url.as_ref().or(upstream.api_key_env.as_ref())?;
+        Self::own_model(upstream, settings, (policy, api_format), environment)
+    }
+
+    /// Returns the session's own model at its configured upstream, or else at the provider's own address with the
+    /// key in the provider's usual variable. Returns `None` if its provider is unknown.
+    pub(super) fn own_model(
+        upstream: &UpstreamConfig,
+        settings: &AuxiliaryModelConfig,
+        (policy, api_format): (&Policy, ApiFormat),
+        environment: &Environment,
+    ) -> Option<Result<Self, String>> {
         let (base_url, key_env) = (upstream.base_url.as_deref(), upstream.api_key_env.as_deref());
-        base_url.or(key_env)?;
         // The provider of the API format, for an address that is unknown. For Chat Completions there is none,
         // because every provider has it.
         let format_provider = upstreams::default_provider(api_format).filter(|_| api_format != ApiFormat::Chat);
@@ -78,7 +89,8 @@ impl SummaryModel {
         let upstream = Arc::new(endpoint.to_upstream(key_env, environment)?);
         let timeouts = Timeouts::with_total(Duration::from_secs(settings.timeout_seconds));
         let price = policy.prices.as_ref().map(|prices| prices.price);
-        let writer = SummaryWriter { model: policy.model.clone(), price, upstream, timeouts };
+        let payer = Payer::Upstream;
+        let writer = SummaryWriter { model: policy.model.clone(), price, upstream, payer, timeouts };
         Ok(Self { writer, key_variable: key_env.map(str::to_owned) })
     }
 

@@ -63,11 +63,12 @@ pub(in crate::gateway) async fn compact_history(
     if incoming.message_hashes.is_empty() {
         return Err("unreadable");
     }
-    let mut claim = job.gateway.claim_session(&job.tenant, &incoming).await;
+    let mut claim = job.claim_session(&incoming).await;
     claim.begin_preparation(cancel);
     let prepared = claim.session().compress(compress, &incoming, job.gateway.now()).await;
     claim.end_preparation();
     let session = claim.session();
+    session.use_models(None);
     for line in &prepared.notices {
         tracing::info!(session = session.name(), "{line}");
     }
@@ -209,6 +210,7 @@ impl Gateway {
                     text,
                     client_session_id,
                     continues_client_compaction: false,
+                    summary_client: None,
                 });
                 job.run_in_pool(serve_compact).await.flatten()
             }

@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::originals::{self, SecretHandling};
 use crate::request_body::{self, RequestBody};
 use crate::store::{self, ConfiguredStore};
-use crate::summarizer::{self, Announcement, Summarizer};
+use crate::summarizer::{self, Announcement, Summarizer, WriterChoice};
 
 /// The options, configuration, store and engines of one `longhaul compress` run, shared by all of its
 /// requests.
@@ -141,7 +141,12 @@ impl<'a> CompressRun<'a> {
         let available = AvailableEngines::new(&settings, environment, PluginCaller::User)?;
         let announcement = if args.quiet { Announcement::Silent } else { Announcement::Print };
         let summarizer = match args.summarizer {
-            Some(cli::SummarizerChoice::Auto) => Summarizer::new(&settings, environment, announcement)?,
+            Some(cli::SummarizerChoice::Auto) => {
+                Summarizer::new(&settings, environment, announcement, WriterChoice::Auto)?
+            }
+            Some(cli::SummarizerChoice::Main) => {
+                Summarizer::new(&settings, environment, announcement, WriterChoice::Main)?
+            }
             Some(cli::SummarizerChoice::None) | None => None,
         };
         let open = |typed: &String| {

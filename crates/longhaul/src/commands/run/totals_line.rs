@@ -16,6 +16,13 @@ pub(super) fn totals_line(totals: &GatewayTotals, program: &str) -> String {
         );
     }
     let mut parts = vec![pluralize(totals.requests, "request"), pluralize(totals.compactions, "compaction")];
+    if totals.summaries > 0 {
+        let summaries = pluralize(totals.summaries, "summary");
+        parts.push(match totals.spent_on_summaries {
+            cost if cost == Dollars::ZERO => summaries,
+            cost => format!("{summaries} for {cost}"),
+        });
+    }
     parts.push(format!("{} → {} tokens", totals.tokens_before, totals.tokens_after));
     if totals.input_tokens.number() > 0 {
         let share = totals.cache_read_tokens.number() as f64 / totals.input_tokens.number() as f64;
