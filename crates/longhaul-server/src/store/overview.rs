@@ -126,7 +126,7 @@ async fn read_overview(sql: &mut dyn Sql, query: &OverviewQuery) -> Result<Store
     let select = format!("SELECT {}, min(at), max(at) FROM traffic WHERE {condition}", traffic::totals_columns());
     let row = sql.row(&select, &values).await?;
     let totals = row.as_ref().map_or_else(|| Ok(TrafficTotals::default()), TrafficTotals::from_row)?;
-    let ends = row.as_ref().map(|row| Ok((row.maybe_int(15)?, row.maybe_int(16)?))).transpose()?;
+    let ends = row.as_ref().map(|row| Ok((row.maybe_int(16)?, row.maybe_int(17)?))).transpose()?;
     let buckets = match ends {
         Some((Some(first), Some(last))) => {
             read_time_buckets(sql, &condition, &values, (first, last), query.max_buckets).await?
@@ -224,7 +224,7 @@ async fn read_session_overviews(
     let tenants = id_list(&mut owners.values().map(|tenant| tenant.id));
     let from_traffic = format!("FROM traffic WHERE tenant IN ({tenants}) AND session IN ({ids})");
     let sums = format!("SELECT {}, session {from_traffic} GROUP BY session", traffic::totals_columns());
-    let mut totals = rows_by_session(sql, &sums, 15, TrafficTotals::from_row).await?;
+    let mut totals = rows_by_session(sql, &sums, 16, TrafficTotals::from_row).await?;
     let newest = format!(
         "SELECT {TRAFFIC_COLUMNS}, session FROM traffic WHERE id IN (SELECT max(id) {from_traffic} AND action <> 'summary' GROUP BY session)"
     );

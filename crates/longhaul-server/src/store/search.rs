@@ -559,7 +559,9 @@ fn own_scores(candidates: &[Candidate], query: &QueryTerms) -> Vec<f64> {
             let terms = search_terms::split_terms(&candidate.text[bytes]);
             let indexes = terms.iter().filter_map(|(term, _)| query.index_of_form.get(term.as_ref()).copied());
             let indexes: Vec<usize> = indexes.collect();
-            indexes.iter().for_each(|index| *counts.entry(*index).or_default() += 1.0);
+            for index in &indexes {
+                *counts.entry(*index).or_default() += 1.0;
+            }
             length += terms.len() as f64;
             passages.push(indexes.into_iter().collect());
         }

@@ -132,6 +132,8 @@ pub struct TrafficTotals {
     pub usd: Option<Dollars>,
     /// The dollars saved, for those requests for which both costs are known; a negative number is a loss.
     pub usd_saved: Option<Dollars>,
+    /// The dollars spent on summaries, which are part of `usd`.
+    pub usd_on_summaries: Option<Dollars>,
 }
 
 impl TrafficTotals {
@@ -247,7 +249,9 @@ pub(super) const TRAFFIC_COLUMNS: &str = "at, model, action, tokens_before, toke
                                   output, broke, added, took, usd, usd_without";
 
 async fn list_records(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId) -> Result<Vec<TrafficRecord>> {
-    let list = format!("SELECT {TRAFFIC_COLUMNS} FROM traffic WHERE tenant = $1 AND session = $2 ORDER BY id");
+    let list = format!(
+        "SELECT {TRAFFIC_COLUMNS} FROM traffic WHERE tenant = $1 AND session = $2 AND action <> '{SUMMARY_ACTION}' ORDER BY id"
+    );
     let rows = sql.rows(&list, &[tenant.id.into(), session.0.into()]).await?;
     rows.iter().map(TrafficRecord::from_row).collect()
 }
@@ -271,6 +275,7 @@ pub(super) fn totals_columns() -> String {
         "added",
         "usd",
         "usd_without - usd",
+        "CASE action WHEN 'summary' THEN usd ELSE NULL END",
     ];
     format!("count(*), {}", columns.map(sum).join(", "))
 }
@@ -294,6 +299,7 @@ impl TrafficTotals {
             added_time: duration_at(row, 12)?,
             usd: dollars_at(row, 13)?,
             usd_saved: dollars_at(row, 14)?,
+            usd_on_summaries: dollars_at(row, 15)?,
         })
     }
 }
@@ -317,7 +323,7 @@ impl Store {
         .await
     }
 
-    /// Lists the requests of a session, in order.
+    /// Lists the requests of clients in a session, in order.
     pub async fn traffic(&self, tenant: &Tenant, session: SessionId) -> Result<Vec<TrafficRecord>> {
         let with = (tenant.clone(), session);
         self.read(in_transaction(with, |sql, (tenant, session)| Box::pin(list_records(sql, tenant, *session)))).await

@@ -231,7 +231,7 @@ async fn a_model_that_never_has_enough_is_told_so_and_has_to_go_on() {
         let speaker = says(|request, number| match request["tool_choice"].to_string() {
             choice if choice.contains("none") => Say::text("Well then."),
             _ if offers_recall(request) && request.to_string().contains(QUESTION) => {
-                Say::call("recall_search", json!({"query": format!("step {number}")}))
+                Say::call("recall_search", json!({"query": format!("step {number}"), "limit": 1}))
             }
             _ => Say::text("ok"),
         });

@@ -90,7 +90,7 @@ fn nearly_every_request(course: &Course) -> usize {
 
 #[tokio::test]
 async fn a_large_fixed_part_in_a_small_window_is_not_compacted_on_every_turn() {
-    let course = Work::small_window().run().await;
+    let course = Box::pin(Work::small_window().run()).await;
     println!(
         "no reply stated: {} compactions, {} of {} results cut unread",
         course.compactions.len(),
@@ -111,7 +111,7 @@ async fn a_reply_that_fits_the_models_own_window_takes_no_room_in_a_smaller_one(
     let stated = ModelOverride { context_length: Some(Tokens(60_000)), ..ModelOverride::default() };
     work.settings.config.models.insert("claude-sonnet-4-5".to_owned(), stated);
     (work.model, work.reply) = ("claude-sonnet-4-5", Some(32_000));
-    let course = work.run().await;
+    let course = Box::pin(work.run()).await;
     println!(
         "32,000 of reply: {} compactions, {} of {} results cut unread",
         course.compactions.len(),
@@ -126,7 +126,7 @@ async fn a_reply_that_fits_the_models_own_window_takes_no_room_in_a_smaller_one(
 async fn what_cannot_be_helped_is_said_once_and_unread_results_stay_while_they_fit() {
     let mut work = Work::small_window();
     work.reply = Some(30_000);
-    let course = work.run().await;
+    let course = Box::pin(work.run()).await;
     println!(
         "a real window: {} compactions, {} of {} results cut unread",
         course.compactions.len(),
@@ -142,7 +142,7 @@ async fn a_threshold_in_tokens_wins_with_a_warning() {
     let mut work = Work::small_window();
     work.settings.config.compression.threshold_tokens = Some(Tokens(25_000));
     work.requests = 12;
-    let course = work.run().await;
+    let course = Box::pin(work.run()).await;
     assert!(course.compactions[0].0 < Tokens(33_000), "{:?}", course.compactions);
     let warned = course.said.iter().filter(|line| line.contains("threshold_tokens of 25,000")).count();
     assert_eq!(warned, 1, "{:?}", course.said);
@@ -153,7 +153,7 @@ async fn nothing_is_compacted_for_money_below_two_fifths_of_the_window_or_before
     let config = settings(128_000);
     let mut work = Work { model: "gpt-4o", settings: config, system: 6_000, ..Work::small_window() };
     (work.requests, work.lines) = (46, |n| 150 + 90 * (n % 5));
-    let course = work.run().await;
+    let course = Box::pin(work.run()).await;
     println!("gpt-4o: {} compactions: {:?}", course.compactions.len(), course.compactions);
     assert!(!course.compactions.is_empty(), "it grows past the threshold");
     for (tokens, _) in &course.compactions {

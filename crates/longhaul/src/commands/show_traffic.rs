@@ -13,6 +13,8 @@ const MAX_LISTED_MISSES: usize = 5;
 #[derive(Serialize)]
 pub(super) struct ShowTraffic<'t> {
     requests: usize,
+    /// The summaries that models wrote in the background.
+    summaries: usize,
     compacted: usize,
     /// The requests that were passed through unchanged although they should have been processed.
     bypassed: usize,
@@ -54,6 +56,7 @@ impl<'t> ShowTraffic<'t> {
         };
         (totals.requests > 0).then(|| Self {
             requests: totals.requests,
+            summaries: totals.summaries,
             compacted: totals.compacted,
             bypassed: totals.bypassed,
             tokens: TrafficTokens { before: totals.tokens_before, after: totals.tokens_after },
@@ -73,8 +76,12 @@ impl<'t> ShowTraffic<'t> {
             0 => String::new(),
             bypassed => format!(", {bypassed} bypassed"),
         };
+        let summaries = match self.summaries {
+            0 => String::new(),
+            summaries => format!(", {}", output::pluralize(summaries, "summary")),
+        };
         page.add_line(label("gateway").plain(format!(
-            "{}, {} compacted{bypassed}; {:.1} ms added to each",
+            "{}, {} compacted{bypassed}{summaries}; {:.1} ms added to each",
             output::pluralize(self.requests, "request"),
             self.compacted,
             self.added_ms

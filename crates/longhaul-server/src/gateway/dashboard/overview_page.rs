@@ -72,7 +72,7 @@ fn cards(overview: &Overview) -> Markup {
             (tile("Tokens received", &tokens("totals.tokens_before", totals.tokens_before), &"all requests together"))
             (tile("Tokens sent", &tokens("totals.tokens_after", totals.tokens_after), &format!("{fewer:.1} % fewer")))
             (tile("Read from cache", &share("totals.read_share", totals.read_share), &html! { "of " (tokens_or_dash(totals.input)) " input tokens" }))
-            (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &"where prices are known"))
+            (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &totals.spending_note()))
             (tile("Saved", &saved("totals.usd_saved", totals.usd_saved),
                 &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far, compared with no compaction" } else { "compared with no compaction" }))
             (tile("Added latency", &latency("added_ms.median", overview.added_ms.median),

@@ -80,7 +80,7 @@ fn cards(view: &SessionDetails, now: Timestamp) -> Markup {
             (tile("Tokens, all requests", &tokens("totals.tokens_after", totals.tokens_after),
                 &html! { "sent, of " (tokens("totals.tokens_before", totals.tokens_before)) " received" }))
             (tile("Read from cache", &share("totals.read_share", totals.read_share), &html! { "of " (tokens_or_dash(totals.input)) " input tokens" }))
-            (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &"where prices are known"))
+            (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &totals.spending_note()))
             (tile("Saved", &saved("totals.usd_saved", totals.usd_saved),
                 &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far, compared with no compaction" } else { "compared with no compaction" }))
             (tile("Added latency", &html! { @match view.added_ms.median { Some(ms) => (api_value("added_ms.median", &ms, &format_duration(ms))), None => "–" } },

@@ -78,6 +78,8 @@ fn serialize_timestamp<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S:
 #[derive(Debug, Clone, Serialize)]
 pub(in crate::gateway::dashboard) struct RequestTotals {
     pub(in crate::gateway::dashboard) requests: usize,
+    /// The number of summaries that models wrote in the background.
+    pub(in crate::gateway::dashboard) summaries: usize,
     /// The number of requests with which a new compaction was made.
     pub(in crate::gateway::dashboard) compacted: usize,
     /// The number of requests that were passed through unchanged although they should have been processed.
@@ -97,12 +99,27 @@ pub(in crate::gateway::dashboard) struct RequestTotals {
     pub(in crate::gateway::dashboard) usd_spent: Option<Dollars>,
     /// The dollars saved by compactions; a negative amount is a loss.
     pub(in crate::gateway::dashboard) usd_saved: Option<Dollars>,
+    /// The dollars spent on summaries, which are part of `usd_spent`.
+    pub(in crate::gateway::dashboard) usd_on_summaries: Option<Dollars>,
+}
+
+impl RequestTotals {
+    /// Returns what the money was spent on, in words for a tile.
+    pub(in crate::gateway::dashboard) fn spending_note(&self) -> String {
+        let cost = self.usd_on_summaries.map_or_else(String::new, |usd| format!(" for {usd}"));
+        match self.summaries {
+            0 => "where prices are known".to_owned(),
+            1 => format!("with 1 summary{cost}"),
+            count => format!("with {count} summaries{cost}"),
+        }
+    }
 }
 
 impl From<&TrafficTotals> for RequestTotals {
     fn from(totals: &TrafficTotals) -> Self {
         Self {
             requests: totals.requests,
+            summaries: totals.summaries,
             compacted: totals.compacted,
             bypassed: totals.bypassed,
             tokens_before: totals.tokens_before,
@@ -114,6 +131,7 @@ impl From<&TrafficTotals> for RequestTotals {
             read_share: totals.cache_read_share(),
             usd_spent: totals.usd,
             usd_saved: totals.usd_saved,
+            usd_on_summaries: totals.usd_on_summaries,
         }
     }
 }
