@@ -33,9 +33,6 @@ pub(crate) use summary_model::SummaryModel;
 
 mod summary_model;
 
-/// The message for a user who wants a model's summary when no model is configured.
-pub(crate) const NO_MODEL_CONFIGURED: &str = "no model is configured for summaries; our own code writes them";
-
 /// Returns the policy of the model that is configured for summaries, with the user's settings for that model.
 pub(crate) fn configured_policy(settings: &Settings) -> Result<Option<Policy>, Failure> {
     let Some(name) = &settings.app.auxiliary.compression.model else { return Ok(None) };

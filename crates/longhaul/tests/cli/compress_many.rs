@@ -63,7 +63,7 @@ fn several_bodies_go_to_a_directory_under_their_names() {
     assert_eq!(read(&folder, "out/smaller/small.json"), session("small.json", 1), "below the trigger it is the same");
     assert_eq!(read(&folder, "log.jsonl").lines().count(), 3, "what changed nothing is no compaction");
     let wordy = compress(&folder, &["a.json", "b.json", "--preview", "--summarizer", "auto"], "");
-    let note = "no model is configured for summaries; our own code writes them";
+    let note = "nothing new is summarized, so no model is asked";
     let said: Vec<&str> = wordy.err.lines().filter(|line| line.contains(note)).collect();
     assert_eq!(said, [format!("longhaul: a.json: {note}"), format!("longhaul: 2 of them: {note}")]);
     let preview = compress(&folder, &["a.json", "b.json", "--preview", "--json", "--quiet"], "");
@@ -221,6 +221,6 @@ fn a_topic_and_a_summarizer_can_be_asked_for() {
     assert!(call(&["--focus", ""]).refused().contains("--focus"));
     let [plain, none, auto] = [&[][..], &["--summarizer", "none"], &["--summarizer", "auto"]].map(call);
     assert_eq!((notes(&plain).as_str(), notes(&none).as_str()), ("[]", "[]"));
-    assert!(notes(&auto).contains("no model is configured for summaries"), "{}", notes(&auto));
+    assert!(notes(&auto).contains("nothing new is summarized, so no model is asked"), "{}", notes(&auto));
     assert!(call(&["--summarizer", "me"]).refused().contains("invalid value 'me'"));
 }

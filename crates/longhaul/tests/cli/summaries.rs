@@ -201,9 +201,25 @@ fn by_default_and_without_a_model_nothing_is_sent() {
     assert_eq!((said.as_str(), &report["model"], &report["address"]), ("", &json!("small-model"), &Value::Null));
     assert_eq!(upstream.server.asked().len(), 0);
     std::fs::remove_file(folder.0.join("own.yaml")).unwrap();
-    let (report, _) = compress(&folder, "auto");
-    assert!(report["notes"].to_string().contains("no model is configured for summaries"));
-    assert_eq!(report["checkpoint"]["by"], "code");
+    for who in ["auto", "main"] {
+        let (report, _) = compress(&folder, who);
+        let notes = report["notes"].to_string();
+        assert!(notes.contains("no summary by gpt-5") && notes.contains("OPENAI_API_KEY has no key"), "{who}: {notes}");
+        assert_eq!(report["checkpoint"]["by"], "code", "{who}");
+    }
+}
+
+#[test]
+fn without_a_configured_model_the_sessions_own_can_be_asked() {
+    for who in ["auto", "main"] {
+        let (folder, upstream) = (folder(&format!("summary-own-{who}")), Upstream::that([Act::says(GOOD)]));
+        let url = upstream.server.base_url();
+        folder.file("own.yaml", format!("upstreams: {{ chat: {{ base_url: '{url}', api_key_env: MAIN_KEY }} }}\n"));
+        let (report, said) = compress(&folder, who);
+        assert_eq!(report["checkpoint"]["by"], "model", "{who}: {}", report["notes"]);
+        assert!(said.contains("gpt-5 at") && said.contains("the key in MAIN_KEY pays"), "{who}: {said}");
+        assert_eq!(upstream.asked()[0]["model"], "gpt-5", "{who}");
+    }
 }
 
 #[test]
@@ -310,7 +326,10 @@ fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
             "auxiliary.compression: the variable OPENROUTER_API_KEY has no key for openrouter",
         ),
         ("model: nobodys-model", "the provider of nobodys-model is unknown; set provider or base_url"),
-        ("model: m, provider: nobody", "unknown provider nobody; use one of auto, anthropic, azure"),
+        ("model: m, provider: nobody", "unknown provider nobody; use one of auto, main, none, anthropic, azure"),
+        ("model: m, provider: main", "main is the session's own model, but model is also set (m); remove one"),
+        ("max_usd_per_day: -1", "-1 must be 0 or more"),
+        ("max_share_of_saving: 2", "2 must be between 0 and 1"),
         ("model: m, provider: compatible", "provider `compatible` has no address of its own; set base_url"),
         ("model: m, base_url: 'localhost:8080'", "it must begin with https:// or http://"),
         ("model: gpt-5-mini, api_key_env: NOT_SET", "NOT_SET has no key for openai"),

@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::originals::{self, SecretHandling};
 use crate::request_body::{self, RequestBody};
 use crate::store::{self, ConfiguredStore};
-use crate::summarizer::{self, Announcement, Summarizer, WriterChoice};
+use crate::summarizer::{Announcement, Summarizer, WriterChoice};
 
 /// The options, configuration, store and engines of one `longhaul compress` run, shared by all of its
 /// requests.
@@ -323,9 +323,6 @@ impl<'a> CompressRun<'a> {
         if policy.model.is_assumed("window") {
             let window = policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
-        }
-        if self.args.summarizer == Some(cli::SummarizerChoice::Auto) && self.summarizer.is_none() {
-            notes.push(summarizer::NO_MODEL_CONFIGURED.to_owned());
         }
         let rules = super::super::redact::load_rules(&settings)?;
         let engine = self.available.engines.find_or_compressor(&policy.engine);
