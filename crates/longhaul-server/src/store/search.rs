@@ -49,6 +49,10 @@ const MAX_CANDIDATES: usize = 200;
 const TERM_SATURATION: f64 = 1.2;
 /// BM25's b: how much a long turn is penalized for its length. 0.75 is the customary value.
 const LENGTH_NORMALIZATION: f64 = 0.75;
+/// What a term adds to the score of a turn however long the turn is, in relation to its weight. Without it, a value in
+/// a very long result is never found: BM25's length normalization has no lower bound. 1.0 is the value of BM25+ (Lv and
+/// Zhai, 2011).
+const MIN_TERM_SCORE: f64 = 1.0;
 /// The weight of an identifier in relation to a word. Chosen by hand.
 const IDENTIFIER_WEIGHT: f64 = 2.0;
 /// BM25's k3: how soon further occurrences of a term in the query stop adding to its weight. Chosen by hand.
@@ -165,6 +169,34 @@ impl QueryTerms {
     }
 }
 
+/// Whether a turn contains the query literally.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LiteralMatch {
+    No,
+    /// Only as a part of longer words, as `target3` is in `target32`.
+    InsideWords,
+    Words,
+}
+
+impl LiteralMatch {
+    /// Looks for a phrase in a text.
+    fn find(text: &str, phrase: &str) -> Self {
+        let is_word = |c: Option<char>| c.is_some_and(|c| c == '_' || c.is_alphanumeric());
+        let starts_word = is_word(phrase.chars().next());
+        let ends_word = is_word(phrase.chars().next_back());
+        let mut found = Self::No;
+        for (at, _) in text.match_indices(phrase) {
+            let continues_before = starts_word && is_word(text[..at].chars().next_back());
+            let continues_after = ends_word && is_word(text[at + phrase.len()..].chars().next());
+            if !continues_before && !continues_after {
+                return Self::Words;
+            }
+            found = Self::InsideWords;
+        }
+        found
+    }
+}
+
 /// A turn that may become a hit: an assistant message with the results of its calls, or another message
 /// alone.
 struct Candidate {
@@ -175,8 +207,7 @@ struct Candidate {
     /// The exact values in it that neither the view nor a better hit has.
     new_values: BTreeSet<String>,
     value_count: usize,
-    /// Whether it contains the query literally.
-    contains_query: bool,
+    literal_match: LiteralMatch,
     /// Whether the model still sees all of it unchanged.
     is_visible: bool,
     /// The names that open its lines, such as `Ann` in `Ann: Yes.`
@@ -207,13 +238,14 @@ async fn search_session(
     let phrase = query.trim();
     if !phrase.is_empty() && phrase.len() <= 200 && !phrase.contains('\n') {
         for candidate in &mut candidates {
-            candidate.contains_query = candidate.contains(phrase);
+            candidate.literal_match = candidate.find_literally(phrase);
         }
-        if !phrase.contains(char::is_whitespace) && !candidates.iter().any(|candidate| candidate.contains_query) {
+        let is_found = candidates.iter().any(|candidate| candidate.literal_match != LiteralMatch::No);
+        if !phrase.contains(char::is_whitespace) && !is_found {
             let turn_ids = find_turns_containing(sql, tenant, phrase, &ranges).await?;
             let mut matching = read_candidates(sql, tenant, &turn_ids, &ranges).await?;
             for candidate in &mut matching {
-                candidate.contains_query = true;
+                candidate.literal_match = LiteralMatch::InsideWords;
             }
             candidates.retain(|candidate| !turn_ids.contains(&candidate.turn_id));
             candidates.extend(matching);
@@ -451,7 +483,7 @@ fn build_candidate(messages: &[StoredMessage]) -> Candidate {
         score: 0.0,
         value_count,
         new_values,
-        contains_query: false,
+        literal_match: LiteralMatch::No,
         is_visible: false,
         line_names,
     }
@@ -572,8 +604,9 @@ fn own_scores(candidates: &[Candidate], query: &QueryTerms) -> Vec<f64> {
         let slack = TERM_SATURATION * (1.0 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length / average.max(1.0));
         let weight = |index: &usize| query.terms[*index].weight;
         let matched_weight: f64 = counts.keys().map(weight).sum();
-        let term_score =
-            |(index, count): (usize, f64)| weight(&index) * count * (TERM_SATURATION + 1.0) / (count + slack);
+        let term_score = |(index, count): (usize, f64)| {
+            weight(&index) * (MIN_TERM_SCORE + count * (TERM_SATURATION + 1.0) / (count + slack))
+        };
         let coverage = (matched_weight + PASSAGE_WEIGHT * passage_weight) / total_weight.max(1e-9);
         counts.into_iter().map(term_score).sum::<f64>() * coverage
     };
@@ -589,9 +622,10 @@ impl Candidate {
         self.messages.last().map_or(self.turn_id, |message| message.id)
     }
 
-    /// Returns whether it contains a text literally, unescaped or as written in the JSON.
-    fn contains(&self, phrase: &str) -> bool {
-        self.text.contains(phrase) || self.messages.iter().any(|message| message.text.as_str().contains(phrase))
+    /// Looks for a text, unescaped or as written in the JSON.
+    fn find_literally(&self, phrase: &str) -> LiteralMatch {
+        let texts = self.messages.iter().map(|message| message.text.as_str()).chain([self.text.as_str()]);
+        texts.map(|text| LiteralMatch::find(text, phrase)).max().unwrap_or(LiteralMatch::No)
     }
 
     /// Returns the score, reduced by the share of its values that others have already, and if the model still
@@ -604,7 +638,10 @@ impl Candidate {
     /// Compares the ranks of two candidates: literal matches first, and of these the ones that the model no
     /// longer sees; then by novelty score, then the newer.
     fn compare_rank(&self, other: &Self) -> std::cmp::Ordering {
-        let literal = |candidate: &Self| (candidate.contains_query, candidate.contains_query && !candidate.is_visible);
+        let literal = |candidate: &Self| {
+            let is_match = candidate.literal_match != LiteralMatch::No;
+            (candidate.literal_match, is_match && !candidate.is_visible)
+        };
         literal(self)
             .cmp(&literal(other))
             .then_with(|| self.novelty_score().total_cmp(&other.novelty_score()))
@@ -683,7 +720,7 @@ async fn build_hits(
             blocks.extend(message.blocks.iter().zip(texts).map(|(row, text)| (message.position, row, text)));
         }
         // A literal match is shown where it occurs, even if the index knows it only as part of a longer word.
-        let phrase = Some(phrase).filter(|phrase| candidate.contains_query && !phrase.is_empty());
+        let phrase = Some(phrase).filter(|phrase| candidate.literal_match != LiteralMatch::No && !phrase.is_empty());
         let block_score = |text: &str| {
             let new_values = exact_values(text).intersection(&candidate.new_values).count() as f64;
             let contains_phrase = phrase.is_some_and(|phrase| text.contains(phrase));

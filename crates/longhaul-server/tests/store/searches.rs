@@ -14,6 +14,7 @@ tests! {
         an_answer_is_found_by_the_words_of_its_question,
         what_somebody_said_comes_before_what_others_said_of_it,
         an_excerpt_shows_the_sentence_that_answers,
+        a_name_in_a_very_long_result_comes_before_longer_names,
         nothing_in_a_query_is_special,
         a_family_is_searched_as_a_whole_and_a_session_by_itself,
         what_the_view_lacks_comes_before_what_it_shows,
@@ -162,6 +163,21 @@ async fn an_excerpt_shows_the_sentence_that_answers(ground: Ground) {
     let hits =
         store.search(&tenant, &session, SearchScope::Session, "When is the migration planned?", 5).await.unwrap();
     assert!(first(&hits).contains("planned for 14 March. It had to wait for the new disks."), "{hits:?}");
+}
+
+async fn a_name_in_a_very_long_result_comes_before_longer_names(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut turns = vec![user("Make the build green.")];
+    for step in 0..60 {
+        let lines = if step == 3 { 20_000 } else { 20 };
+        let output = format!("compiling unit {step} of the project\n").repeat(lines);
+        turns.push(bash(&format!("make target{step}"), &output));
+    }
+    let session = record(&store, &tenant, &body(ApiFormat::Chat, &turns)).await.session;
+    for query in ["make target3", "target3", "what happened with target3?"] {
+        let hits = store.search(&tenant, &session, SearchScope::Session, query, 5).await.unwrap();
+        assert!(first(&hits).contains("make target3\""), "{query}: {hits:?}");
+    }
 }
 
 async fn nothing_in_a_query_is_special(ground: Ground) {
