@@ -13,6 +13,17 @@ import re
 from dialects import Call, Reply, Usage
 
 CHECKPOINT = "[Longhaul checkpoint"
+# How the gateway's requests for a summary of the session end, and what the model writes. All of it is true of every session here.
+SUMMARY_REQUEST = "Begin with the first heading."
+SUMMARY = """## Active Task
+- Read the parts of the log one after the other, until the last one is read.
+
+## Completed Actions
+1. READ the first parts of the log in the folder logs — each was printed in full
+
+## Remaining Work
+- The later parts of the log are not read yet.
+"""
 WORDS = "anchor basin cedar delta ember fjord grove harbor inlet jetty kelp lagoon meadow north orchard pier quarry ridge spruce tide".split()
 
 RUNS = re.compile(r"^(bash|shell|shell_command|exec_command|terminal|run_command|execute_command|run_shell_command)$", re.I)
@@ -90,6 +101,7 @@ class Request:
     refused: str | None = None
     output: int = 0       # tokens of the reply
     summary: bool = False # the client compacts by itself, and asks for a summary
+    background: bool = False # the gateway asks for a summary of the session
     kept_words: bool = True # what a person said so far is in the prompt
 
     @property
@@ -133,16 +145,17 @@ class Play:
 
     def note(self, path, body, seen):
         """Records the request, and says how much of it a prompt cache would have read."""
-        main = self.belongs(seen)
+        background = self.is_background(seen)
+        main = self.belongs(seen) and not background
         kept = 0
-        if main:
+        if main or background:
             for old, new in zip(self.before(seen), seen.prompt):
                 if old != new:
                     break
                 kept += len(new)
         request = Request(
             path=path, main=main, stream=bool(body.get("stream")), model=str(body.get("model")), tokens=seen.tokens, kept=kept // 4,
-            before=sum(map(len, self.before(seen))) // 4 if main else 0, checkpoint=any(CHECKPOINT in piece for piece in seen.prompt),
+            before=sum(map(len, self.before(seen))) // 4 if main else 0, background=background, checkpoint=any(CHECKPOINT in piece for piece in seen.prompt),
             orphans=seen.orphans)
         self.requests.append(request)
         if main:
@@ -156,10 +169,17 @@ class Play:
     def remember(self, seen):
         self.last = seen.prompt
 
+    @staticmethod
+    def is_background(seen):
+        """The gateway asks for a summary of the session."""
+        return any(SUMMARY_REQUEST in piece for piece in seen.prompt[-1:])
+
     def reply(self, seen):
         """The next step of the loop, the last word, or a plain answer to a side request."""
         self.replies += 1
         id = f"{self.replies:06}"
+        if self.is_background(seen):
+            return Reply(id, SUMMARY, [])
         if not self.belongs(seen):
             return Reply(id, self.aside(seen), [])
         if self.made >= self.steps:

@@ -32,7 +32,7 @@ import seal
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LARGE = 10_000_000
 COLUMNS = ["client", "version", "steps", "requests", "aside", "largest", "refused", "orphans", "rewritten", "compacted", "bypassed",
-           "checkpoint", "recalls", "seconds", "ended"]
+           "summaries", "of them cached", "checkpoint", "recalls", "seconds", "ended"]
 
 
 @dataclasses.dataclass
@@ -54,16 +54,23 @@ class Outcome:
         return [request for request in self.requests if request.main]
 
     @property
+    def summaries(self):
+        """The summaries that the gateway asked for, which the client knows nothing of."""
+        return [request for request in self.requests if request.background]
+
+    @property
     def rewritten(self):
         return sum(request.rewritten for request in self.main)
 
     def row(self):
-        main = self.main
+        main, summaries = self.main, self.summaries
+        cached = sum(request.kept for request in summaries) / max(1, sum(request.tokens for request in summaries))
         return [
-            self.client.name, self.client.pin, self.steps, len(main), len(self.requests) - len(main),
+            self.client.name, self.client.pin, self.steps, len(main), len(self.requests) - len(main) - len(summaries),
             f"{max((request.tokens for request in main), default=0)}/{self.window}",
             sum(request.refused is not None for request in self.requests), sum(len(request.orphans) for request in self.requests),
-            self.rewritten, self.did["compacted"], self.did["bypassed"], "yes" if any(request.checkpoint for request in main) else "no",
+            self.rewritten, self.did["compacted"], self.did["bypassed"], len(summaries),
+            f"{cached:.2f}" if summaries else "-", "yes" if any(request.checkpoint for request in main) else "no",
             self.recalls, f"{self.seconds:.0f}", "yes" if self.said else "NO"]
 
 
