@@ -9,6 +9,7 @@ use longhaul_engine::prices::Dollars;
 use longhaul_engine::schedule::{PriceBand, RequestEstimate, ScheduleInput, decide_compaction};
 
 use super::LiveSession;
+use super::prepare_summary::MIN_SUMMARY_TOKENS;
 use super::prompt_cache::cache_lifetime;
 use super::request_context::RequestContext;
 use longhaul_engine::Timestamp;
@@ -43,7 +44,9 @@ impl LiveSession {
         let tokens = size.count.tokens.max(threshold);
         let rest = tokens - context.request_size.minimum_size.min(tokens);
         let tail = request.policy.tail.min(rest);
-        let left = (tokens - rest) + tail + request.policy.checkpoint.for_replaced(rest - tail);
+        // If money is short, the shortest summary is requested.
+        let summary = request.policy.checkpoint.for_replaced(rest - tail).min(MIN_SUMMARY_TOKENS);
+        let left = (tokens - rest) + tail + summary;
         let unchanged = RequestEstimate { tokens, warm: tokens };
         let pauses = self.state.prompt_cache.pauses(now);
         let input =

@@ -37,7 +37,7 @@ const EARLIEST_SUMMARY_SHARE: f64 = 0.50;
 const SUMMARY_LEAD_REQUESTS: f64 = 4.0;
 /// A model is asked for at least this many tokens, however little money there is. A shorter summary would leave out
 /// more than code does.
-const MIN_SUMMARY_TOKENS: Tokens = Tokens(2_000);
+pub(super) const MIN_SUMMARY_TOKENS: Tokens = Tokens(2_000);
 /// Differences of this size between two prices are rounding errors.
 const ROUNDING_DOLLARS: f64 = 1e-9;
 /// If a checkpoint by code keeps less than this share of the evidence it found, the evidence counts as dense.
