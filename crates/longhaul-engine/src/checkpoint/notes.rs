@@ -391,7 +391,9 @@ fn split_sentences(text: &str, blocks: Vec<NotesPart>) -> Vec<NotesPart> {
     for block in blocks {
         let words = &text[block.range.clone()];
         let is_prose = block.kind == NotesPartKind::Text && !words.starts_with(['|', '>']) && !words.contains("```");
-        let ends = if is_prose { sentence_ends(words) } else { vec![words.len()] };
+        let mut ends = if is_prose { sentence_ends(words) } else { vec![words.len()] };
+        let last_end = words.len();
+        ends.retain(|end| *end == last_end || is_balanced(&words[..*end]));
         let mut start = block.range.start;
         for (sentence, end) in ends.into_iter().enumerate() {
             let range = start..block.range.start + end;
@@ -403,6 +405,13 @@ fn split_sentences(text: &str, blocks: Vec<NotesPart>) -> Vec<NotesPart> {
         moved.push(parts.len() - 1);
     }
     parts
+}
+
+/// Returns whether all quotations and brackets that a text opens end in it.
+fn is_balanced(text: &str) -> bool {
+    let count = |wanted: char| text.chars().filter(|c| *c == wanted).count();
+    let pairs = [('“', '”'), ('«', '»'), ('(', ')'), ('[', ']')];
+    count('"').is_multiple_of(2) && pairs.iter().all(|(open, close)| count(*open) <= count(*close))
 }
 
 /// Gives each part its heading and the topic of that heading. A heading with unknown words has the topic of the one
@@ -490,6 +499,21 @@ mod tests {
         assert!(without("Test it").ends_with("as in 1."));
         let bare = notes(TEXT).keep(&|at| at < 10);
         assert!(bare.text().as_str().ends_with("```"), "{}", bare.text());
+    }
+
+    #[test]
+    fn a_quotation_with_several_sentences_is_one_part() {
+        let notes = notes("She said: \"Yes. Go ahead. Thanks!\" Two are done. (One is not. It failed.) The rest is open.");
+        let parts: Vec<&str> = notes.parts().iter().map(|part| notes.text_of(part).trim()).collect();
+        assert_eq!(
+            parts,
+            [
+                "She said: \"Yes. Go ahead. Thanks!\"",
+                "Two are done.",
+                "(One is not. It failed.)",
+                "The rest is open.",
+            ]
+        );
     }
 
     #[test]
