@@ -33,6 +33,8 @@ pub struct CheckpointInput<'d> {
     pub host_note: Option<&'d QuotedLines>,
     /// Returns the text of the result of the tool use at this position.
     pub result_text: &'d dyn Fn(BlockPosition) -> String,
+    /// Calls a function with each text that stays in the request: the system prompt and the turns that are not summarized.
+    pub visit_kept_texts: &'d dyn Fn(&mut dyn FnMut(&str)),
     /// Returns the recall ID of a block, if originals are stored.
     pub recall_id: &'d dyn Fn(BlockPosition) -> Option<String>,
     /// The tokens that the checkpoint may use.

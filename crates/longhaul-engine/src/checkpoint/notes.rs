@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::rarity::KeptWords;
 use super::weights::{SummaryWeights, Weights, age_factor};
 use crate::evidence::{depends_on_sentence_before, sentence_ends};
 use crate::redact::Redacted;
@@ -205,11 +206,8 @@ impl Notes {
         }
         // A line that only introduces a list is nothing without the list.
         for at in (0..self.parts.len()).rev() {
-            let children = || self.parts.iter().enumerate().filter(move |(_, part)| part.parent == Some(at));
-            let introduces = self.parts[at].kind == NotesPartKind::Text
-                && self.text_of(&self.parts[at]).trim_end().ends_with([':', '：'])
-                && children().next().is_some();
-            if introduces && !children().any(|(child, _)| kept[child]) {
+            let mut children = self.children_of(at);
+            if self.is_introduction(at) && !children.any(|child| kept[child]) {
                 kept[at] = false;
             }
         }
@@ -220,6 +218,16 @@ impl Notes {
             }
         }
         kept
+    }
+
+    /// Returns the parts that directly depend on a part.
+    fn children_of(&self, at: usize) -> impl Iterator<Item = usize> {
+        (at + 1..self.parts.len()).filter(move |child| self.parts[*child].parent == Some(at))
+    }
+
+    /// Returns whether a part only introduces the parts that depend on it.
+    fn is_introduction(&self, at: usize) -> bool {
+        self.text_of(&self.parts[at]).trim_end().ends_with([':', '：']) && self.children_of(at).next().is_some()
     }
 
     fn is_content(&self, at: usize) -> bool {
@@ -234,13 +242,21 @@ impl Notes {
     }
 
     /// Returns the summary in at most `budget` tokens. The most valuable parts stay: requests, rules and the state before
-    /// actions, and newer actions before older ones.
+    /// actions, newer actions before older ones, and what the rest of the request lacks before what it has.
     #[must_use]
-    pub(crate) fn fit(&self, budget: Tokens, counter: TokenCounter, weights: &Weights) -> Self {
+    pub(crate) fn fit(
+        &self,
+        budget: Tokens,
+        counter: TokenCounter,
+        weights: &Weights,
+        kept_words: impl FnOnce() -> KeptWords,
+    ) -> Self {
         if counter.count(self.text.as_str()) <= budget {
             return self.clone();
         }
+        let kept_words = kept_words();
         let tokens: Vec<u64> = self.parts.iter().map(|part| counter.count(self.text_of(part)).number()).collect();
+        let values: Vec<f64> = self.parts.iter().map(|part| self.value_of(part, &kept_words, weights)).collect();
         // Each item is a part with those that depend on it, from the part alone to all of them.
         let roots: Vec<usize> =
             (0..self.parts.len()).filter(|at| self.is_content(*at) && self.parts[*at].parent.is_none()).collect();
@@ -248,7 +264,7 @@ impl Notes {
         let items: Vec<BudgetItem> = roots
             .iter()
             .zip(&families)
-            .map(|(root, family)| self.to_budget_item(*root, family, &tokens, weights))
+            .map(|(root, family)| self.to_budget_item(*root, family, (&tokens, &values), weights))
             .collect();
         let mut openings = vec![0; self.parts.len() + 1];
         for (at, _) in self.parts.iter().enumerate().filter(|(at, _)| !self.is_content(*at)) {
@@ -261,7 +277,9 @@ impl Notes {
             let chosen: Vec<usize> = forms
                 .iter()
                 .zip(&families)
-                .flat_map(|(form, family)| family.iter().take(form.map_or(0, |form| form + 1)).copied())
+                .flat_map(|(form, family)| {
+                    family.iter().take(form.map_or(0, |form| self.first_form_parts(family) + form)).copied()
+                })
                 .collect();
             let fitted = self.keep(&|at| !self.is_content(at) || chosen.contains(&at));
             let over = counter.count(fitted.text.as_str()).number().saturating_sub(budget.number());
@@ -282,19 +300,37 @@ impl Notes {
         family
     }
 
-    fn to_budget_item(&self, root: usize, family: &[usize], tokens: &[u64], weights: &Weights) -> BudgetItem {
+    /// Returns how many parts the shortest form of a family has: an introduction is nothing without what it introduces.
+    fn first_form_parts(&self, family: &[usize]) -> usize {
+        if self.is_introduction(family[0]) { 2 } else { 1 }
+    }
+
+    /// Returns what each token of a part is worth, by its topic and by how much it tells that the request does not.
+    fn value_of(&self, part: &NotesPart, kept_words: &KeptWords, weights: &Weights) -> f64 {
+        let plain = weights.summary.plain_part_share;
+        weights.summary.of(part.topic) * (plain + (1.0 - plain) * kept_words.news(self.text_of(part)))
+    }
+
+    fn to_budget_item(
+        &self,
+        root: usize,
+        family: &[usize],
+        (tokens, values): (&[u64], &[f64]),
+        weights: &Weights,
+    ) -> BudgetItem {
         let part = &self.parts[root];
-        let mut value = weights.summary.of(part.topic);
+        let mut age = 1.0;
         if part.topic == NotesTopic::Actions {
             let section = part.heading.map_or(0, |heading| heading + 1);
             let count = self.parts[section..].iter().take_while(|other| other.topic == part.topic).count();
-            value *= age_factor(weights.age.summary_action, root - section, count);
+            age = age_factor(weights.age.summary_action, root - section, count);
         }
-        let mut all = 0;
-        let forms = family.iter().enumerate().map(|(depth, at)| {
+        let first = self.first_form_parts(family);
+        let mut all = family[..first - 1].iter().map(|at| tokens[*at]).sum::<u64>();
+        let forms = family.iter().enumerate().skip(first - 1).map(|(depth, at)| {
             all += tokens[*at];
             let factor = if depth == 0 { 1.0 } else { weights.summary.child_factor };
-            PricedForm { tokens: all, value_per_token: value * factor }
+            PricedForm { tokens: all, value_per_token: values[*at] * age * factor }
         });
         BudgetItem { group: part.heading.map_or(0, |heading| heading + 1), forms: forms.collect() }
     }
@@ -520,11 +556,11 @@ mod tests {
     fn little_room_keeps_rules_before_what_was_tried() {
         let notes = notes(TEXT);
         let counter = crate::meter::Meter::for_model(&crate::models::find("gpt-5")).counter;
-        let small = notes.fit(Tokens(24), counter, Weights::fitted());
+        let small = notes.fit(Tokens(24), counter, Weights::fitted(), KeptWords::default);
         assert!(counter.count(small.text().as_str()) <= Tokens(24));
         let words = small.text().as_str();
         assert!(words.contains("## Rules from the user") && !words.contains("cache"), "{words}");
-        assert_eq!(notes.fit(Tokens(1_000), counter, Weights::fitted()), notes);
+        assert_eq!(notes.fit(Tokens(1_000), counter, Weights::fitted(), KeptWords::default), notes);
     }
 
     proptest! {

@@ -114,6 +114,7 @@ pub(super) struct SummaryWeights {
     pub(super) questions: f64,
     pub(super) files: f64,
     pub(super) child_factor: f64,
+    pub(super) plain_part_share: f64,
 }
 
 /// The factors by age. The table has the meaning of each field.

@@ -6,6 +6,7 @@ use super::candidates::{Candidates, DraftCandidate, collect_candidates};
 use super::forms::{CandidateText, FormWriter, WordedCandidate};
 use super::input::{CheckpointInput, SummaryNotes, WrittenCheckpoint};
 use super::notes_index::{NotesIndex, NotesPlace};
+use super::rarity::KeptWords;
 use super::render::heading;
 use super::weights::{
     BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE,
@@ -114,7 +115,7 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
     let summary = summary.map(|summary| {
         let room = input.budget.share(EARLIER_SUMMARY_SHARE);
         QuotedSummary {
-            text: Notes::parse(&summary.text).fit(room, input.counter, input.weights).text().clone(),
+            text: fit_notes(input, &Notes::parse(&summary.text), room),
             ..summary.clone()
         }
     });
@@ -127,8 +128,12 @@ fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Ch
     let room = input.budget - rest.tokens(input.counter, input.marker) - moved - SUMMARY_FRAME_TOKENS;
     QuotedSummary {
         author: summary.author.clone(),
-        text: summary.notes.fit(room, input.counter, input.weights).text().clone(),
+        text: fit_notes(input, summary.notes, room),
     }
+}
+
+fn fit_notes(input: &CheckpointInput<'_>, notes: &Notes, room: Tokens) -> Redacted {
+    notes.fit(room, input.counter, input.weights, || KeptWords::collect(input)).text().clone()
 }
 
 /// Selects the rules of people, before anything else: at most [`RULES_SHARE`] of the budget. Returns them with the room
