@@ -185,9 +185,15 @@ impl Notes {
                 true => part.range.clone(),
                 // The line break after the last sentence of a paragraph belongs to the paragraph.
                 false => {
-                    let open = ranges.last().is_some_and(|last| !text[..last.end].ends_with('\n'));
-                    let words = part.range.start + text[part.range.clone()].trim_end().len();
-                    if open { words..part.range.end } else { continue }
+                    let dropped = &text[part.range.clone()];
+                    let before = ranges.last().map_or("\n\n", |last| &text[..last.end]);
+                    let blank_start = match () {
+                        () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
+                        // The empty line behind the last part of a section belongs to the section.
+                        () if !before.ends_with("\n\n") && dropped.ends_with("\n\n") => part.range.end - 1,
+                        () => continue,
+                    };
+                    blank_start..part.range.end
                 }
             };
             match ranges.last_mut().filter(|last| last.end == range.start) {
