@@ -69,6 +69,8 @@ pub struct QuotedSummary {
     pub author: Redacted,
     /// The Markdown of the summary.
     pub text: Redacted,
+    /// Whether turns between the summary and the messages below the checkpoint are told nowhere.
+    pub leaves_gap: bool,
 }
 
 /// The sections of a checkpoint, in the order of the text.

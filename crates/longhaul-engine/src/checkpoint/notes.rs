@@ -180,9 +180,13 @@ impl Notes {
         }
         let text = self.text.as_str();
         let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut after_heading = true;
         for (part, is_kept) in self.parts.iter().zip(kept) {
             let range = match is_kept {
-                true => part.range.clone(),
+                true => {
+                    after_heading = matches!(part.kind, NotesPartKind::Heading(_));
+                    part.range.clone()
+                }
                 // The line break after the last sentence of a paragraph belongs to the paragraph.
                 false => {
                     let dropped = &text[part.range.clone()];
@@ -190,7 +194,9 @@ impl Notes {
                     let blank_start = match () {
                         () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
                         // The empty line behind the last part of a section belongs to the section.
-                        () if !before.ends_with("\n\n") && dropped.ends_with("\n\n") => part.range.end - 1,
+                        () if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") => {
+                            part.range.end - 1
+                        }
                         () => continue,
                     };
                     blank_start..part.range.end

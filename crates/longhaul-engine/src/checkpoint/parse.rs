@@ -5,7 +5,7 @@
 //! heading belongs to the section before it.
 
 use super::render::{
-    EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE,
+    DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP, EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE,
     SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING, ends_summary,
 };
 use super::{Checkpoint, CompletedAction, QuotedLines, QuotedSummary, Section};
@@ -82,8 +82,13 @@ impl Checkpoint {
                     };
                     let lines: Vec<String> = piece.lines.iter().map(unescaped).collect();
                     let text = Redacted::assume_redacted(lines.join("\n").trim().to_owned());
-                    checkpoint.summary =
-                        Some(QuotedSummary { author: Redacted::assume_redacted(author.to_owned()), text });
+                    let dates = [DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP];
+                    let author_only = dates.iter().find_map(|date| author.strip_suffix(date)).unwrap_or(author);
+                    checkpoint.summary = Some(QuotedSummary {
+                        author: Redacted::assume_redacted(author_only.to_owned()),
+                        text,
+                        leaves_gap: author.ends_with(DATE_WITH_GAP),
+                    });
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::rarity::KeptWords;
 use super::render::heading;
 use super::weights::{
     BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE,
-    MIN_TOKENS_PER_CANDIDATE, RULES_SHARE, SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
+    MIN_TOKENS_PER_CANDIDATE, RULES_SHARE, TOPIC_SHARE,
 };
 use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
@@ -38,12 +38,17 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     let mut candidates: Vec<WordedCandidate> = Vec::with_capacity(drafts.len());
     for draft in &drafts {
         let Some(candidate) = writer.word_candidate(draft) else { continue };
-        match notes.as_ref().map(|notes| notes.place(draft, &candidate)) {
-            Some(None) => continue,
-            Some(Some(place)) => places.push(place),
-            None => {}
-        }
-        candidates.push(candidate);
+        let Some(notes) = &notes else {
+            candidates.push(candidate);
+            continue;
+        };
+        let Some(place) = notes.place(draft, &candidate) else { continue };
+        places.push(place);
+        candidates.push(match place {
+            // What the summary told wrongly is no news.
+            NotesPlace::Correction => candidate.into_item_of(Section::NotInSummary),
+            NotesPlace::SinceThen | NotesPlace::Lacking => candidate,
+        });
     }
     limit_state(&mut candidates);
     let items: Vec<BudgetItem> = candidates.iter().map(WordedCandidate::to_budget_item).collect();
@@ -63,10 +68,19 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
         let mut checkpoint = Checkpoint { earlier_work: frame.earlier_work.clone(), ..assemble(&candidates, &forms) };
         checkpoint.summary.clone_from(&frame.summary);
         if let Some(summary) = input.notes {
-            checkpoint.summary = Some(fit_summary(input, summary, &checkpoint));
+            let told = forms.iter().zip(&places);
+            let tells_news = told.into_iter().any(|(form, place)| form.is_some() && *place == NotesPlace::SinceThen);
+            let leaves_gap = !tells_news && has_newer_turns(input, summary);
+            let text = Redacted::literal("");
+            checkpoint.summary = Some(QuotedSummary { author: summary.author.clone(), text, leaves_gap });
         }
         if checkpoint.summary.is_some() {
             checkpoint.move_behind_summary(input.notes.map_or(&[], |summary| summary.moved));
+        }
+        // The summary gets the room that the rest leaves.
+        let rest = checkpoint.tokens(input.counter, input.marker);
+        if let (Some(summary), Some(notes)) = (&mut checkpoint.summary, input.notes) {
+            summary.text = fit_notes(input, notes.notes, input.budget - rest);
         }
         let text = checkpoint.render(input.marker);
         let tokens = input.counter.count(&text);
@@ -122,16 +136,15 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
     Checkpoint { earlier_work: input.earlier_work.to_vec(), summary, ..Checkpoint::default() }
 }
 
-/// Returns the model's summary in the room that the rest of the checkpoint leaves.
-fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Checkpoint) -> QuotedSummary {
-    let moved = summary.moved.iter().map(|fact| input.counter.count(fact.as_str())).sum::<Tokens>();
-    let room = input.budget - rest.tokens(input.counter, input.marker) - moved - SUMMARY_FRAME_TOKENS;
-    QuotedSummary {
-        author: summary.author.clone(),
-        text: fit_notes(input, summary.notes, room),
-    }
+/// Returns whether the checkpoint replaces turns that are newer than the summary.
+fn has_newer_turns(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>) -> bool {
+    let evidence = input.evidence;
+    let items = evidence.user_messages.iter().chain(&evidence.assistant_texts).chain(&evidence.tool_uses);
+    let is_newer = |turn: usize| summary.turns.last().is_some_and(|last| turn > *last);
+    items.map(|item| item.at.unit).any(|turn| is_newer(turn) && (input.is_summarized)(turn))
 }
 
+/// Returns a summary in the room that there is for it.
 fn fit_notes(input: &CheckpointInput<'_>, notes: &Notes, room: Tokens) -> Redacted {
     notes.fit(room, input.counter, input.weights, || KeptWords::collect(input)).text().clone()
 }

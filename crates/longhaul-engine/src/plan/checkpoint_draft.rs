@@ -194,7 +194,7 @@ pub(super) fn write_quoting(
     let by = work.redactor.redact(work.context.engine.name(), RedactionMode::Text).text.one_line(80);
     let text = work.redactor.redact(summary, RedactionMode::Text).text.collapse_blank_lines();
     let host_note = survey.options.host_note.as_ref().and_then(quote_host_note);
-    let summary = QuotedSummary { author: by, text: escape_markers(&text) };
+    let summary = QuotedSummary { author: by, text: escape_markers(&text), leaves_gap: false };
     let checkpoint = Checkpoint::from_summary(&previous, &rules, summary, host_note);
     let text = checkpoint.render(&marker);
     let text = survey.options.session_key.as_ref().map_or_else(|| text.clone(), |key| sign_checkpoint(&text, key));

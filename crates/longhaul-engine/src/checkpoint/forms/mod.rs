@@ -90,6 +90,15 @@ impl WordedCandidate {
         BudgetItem { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
     }
 
+    /// Returns the candidate as a list item of a section, without a number.
+    pub(super) fn into_item_of(mut self, section: Section) -> Self {
+        self.section = section;
+        for (text, _) in &mut self.forms {
+            *text = CandidateText::Item(Redacted::assume_redacted(text.text()));
+        }
+        self
+    }
+
     /// Returns the text of the shortest form.
     pub(super) fn shortest_text(&self) -> String {
         self.forms.first().map(|(piece, _)| piece.text()).unwrap_or_default()
