@@ -45,7 +45,8 @@ fn main() -> Result<(), Failure> {
                 if let Some(window) = value_of("--context-length") {
                     early = early.with_context_length(Tokens(window.parse()?));
                 }
-                let begun = early.request_summary(&first_messages(&body, messages.parse()?)?, &Options::new().force())?;
+                let begun =
+                    early.request_summary(&first_messages(&body, messages.parse()?)?, &Options::new().force())?;
                 let mut request = begun.ok_or("so few messages need no summary")?;
                 while request.next_prompt().is_some() {
                     request.add_reply(text.clone());

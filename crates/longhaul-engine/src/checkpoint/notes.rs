@@ -551,16 +551,12 @@ mod tests {
 
     #[test]
     fn a_quotation_with_several_sentences_is_one_part() {
-        let notes = notes("She said: \"Yes. Go ahead. Thanks!\" Two are done. (One is not. It failed.) The rest is open.");
+        let notes =
+            notes("She said: \"Yes. Go ahead. Thanks!\" Two are done. (One is not. It failed.) The rest is open.");
         let parts: Vec<&str> = notes.parts().iter().map(|part| notes.text_of(part).trim()).collect();
         assert_eq!(
             parts,
-            [
-                "She said: \"Yes. Go ahead. Thanks!\"",
-                "Two are done.",
-                "(One is not. It failed.)",
-                "The rest is open.",
-            ]
+            ["She said: \"Yes. Go ahead. Thanks!\"", "Two are done.", "(One is not. It failed.)", "The rest is open.",]
         );
     }
 

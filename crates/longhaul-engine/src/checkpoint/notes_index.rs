@@ -52,8 +52,12 @@ impl<'d> NotesIndex<'d> {
                 let rule = candidate.shortest_text();
                 is_lasting_rule(&rule) && self.lacks_rule(&rule)
             }
-            CandidateSource::FileSummary(file, None) if file.is_work() => {
-                !self.text.contains(&file_name(&file.path).to_lowercase())
+            CandidateSource::FileSummary(file, None) => {
+                let is_told = self.text.contains(&file_name(&file.path).to_lowercase());
+                if !is_told && draft.turn.is_some_and(is_newer) {
+                    return Some(NotesPlace::SinceThen);
+                }
+                file.is_work() && !is_told
             }
             _ => false,
         };

@@ -5,8 +5,9 @@
 //! heading belongs to the section before it.
 
 use super::render::{
-    DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP, EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE,
-    SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING, ends_summary,
+    DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP, EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX,
+    IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE, SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING,
+    ends_summary,
 };
 use super::{Checkpoint, CompletedAction, QuotedLines, QuotedSummary, Section};
 use crate::evidence::has_rule;
@@ -15,6 +16,11 @@ use crate::texts::{CHECKPOINT_END_OPENING, CHECKPOINT_OPENING, EarlierWorkNode, 
 
 /// The prefix of a rule from a checkpoint whose signature could not be checked.
 const UNVERIFIED_PREFIX: &str = "(from the checkpoint before) ";
+
+/// Returns an item without the note that it comes from an unverified checkpoint.
+pub(super) fn without_unverified_prefix(item: &str) -> &str {
+    item.strip_prefix(UNVERIFIED_PREFIX).unwrap_or(item)
+}
 
 /// A piece of a rendered checkpoint, with its lines.
 struct Piece<'t> {

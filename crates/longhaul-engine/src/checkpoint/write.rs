@@ -50,29 +50,29 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
             NotesPlace::SinceThen | NotesPlace::Lacking => candidate,
         });
     }
-    limit_state(&mut candidates);
+    if input.notes.is_none() {
+        drop_repeated_entries(&mut candidates);
+        limit_state(&mut candidates);
+    }
     let items: Vec<BudgetItem> = candidates.iter().map(WordedCandidate::to_budget_item).collect();
     let frame = frame_of(input);
-    let mut left = (input.budget - frame.tokens(input.counter, input.marker)).number();
+    let left = (input.budget - frame.tokens(input.counter, input.marker)).number();
     let mut selection = match input.notes {
         Some(summary) => select_beside_summary(input, summary, (&candidates, &items), &places, left),
-        None => {
-            let earlier =
-                frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
-            left = left.saturating_sub(earlier.number());
-            select_candidates(input, &candidates, &items, left)
-        }
+        None => select_candidates(input, &candidates, &items, left),
     };
     loop {
         let forms = selection.chosen_forms(items.len());
         let mut checkpoint = Checkpoint { earlier_work: frame.earlier_work.clone(), ..assemble(&candidates, &forms) };
         checkpoint.summary.clone_from(&frame.summary);
+        let tells_news = !checkpoint.completed.is_empty();
         if let Some(summary) = input.notes {
-            let told = forms.iter().zip(&places);
-            let tells_news = told.into_iter().any(|(form, place)| form.is_some() && *place == NotesPlace::SinceThen);
             let leaves_gap = !tells_news && has_newer_turns(input, summary);
             let text = Redacted::literal("");
             checkpoint.summary = Some(QuotedSummary { author: summary.author.clone(), text, leaves_gap });
+        }
+        if let Some(earlier) = checkpoint.summary.as_mut().filter(|_| input.notes.is_none()) {
+            earlier.leaves_gap |= !tells_news;
         }
         if checkpoint.summary.is_some() {
             checkpoint.move_behind_summary(input.notes.map_or(&[], |summary| summary.moved));
@@ -107,6 +107,13 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     }
 }
 
+/// Drops each entry that a later one repeats word for word: an earlier checkpoint told the same.
+fn drop_repeated_entries(candidates: &mut Vec<WordedCandidate>) {
+    let mut later = HashSet::new();
+    let mut stays: Vec<bool> = candidates.iter().rev().map(|candidate| candidate.is_new_beside(&mut later)).collect();
+    candidates.retain(|_| stays.pop().unwrap_or(true));
+}
+
 /// Leaves at most [`MAX_STATE_LINES`] lines of state, the most valuable ones.
 fn limit_state(candidates: &mut Vec<WordedCandidate>) {
     let value = |candidate: &WordedCandidate| candidate.forms.first().map_or(0.0, |(_, form)| form.value_per_token);
@@ -128,10 +135,7 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
     let summary = input.previous.and_then(Checkpoint::summary).filter(|_| input.notes.is_none());
     let summary = summary.map(|summary| {
         let room = input.budget.share(EARLIER_SUMMARY_SHARE);
-        QuotedSummary {
-            text: fit_notes(input, &Notes::parse(&summary.text), room),
-            ..summary.clone()
-        }
+        QuotedSummary { text: fit_notes(input, &Notes::parse(&summary.text), room), ..summary.clone() }
     });
     Checkpoint { earlier_work: input.earlier_work.to_vec(), summary, ..Checkpoint::default() }
 }

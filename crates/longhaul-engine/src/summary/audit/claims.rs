@@ -186,9 +186,7 @@ mod tests {
     fn finds_verifiable_claims_and_ignores_ordinary_words() {
         assert_eq!(claims_in("The read/write path works, e.g. for 12 users and/or guests."), []);
         assert_eq!(
-            claims_in(
-                "EDIT src/a.rs:12-40 and README.md — `npm test -- x` gave 1,204 on macOS, see https://a.b/c."
-            ),
+            claims_in("EDIT src/a.rs:12-40 and README.md — `npm test -- x` gave 1,204 on macOS, see https://a.b/c."),
             [
                 (ClaimKind::Path, "src/a.rs:12-40"),
                 (ClaimKind::Path, "README.md"),

@@ -57,7 +57,10 @@ pub(super) fn remove_phrases(text: &str, phrases: &[String]) -> String {
 
 /// Returns whether a clause gives a permission.
 pub(super) fn gives_permission(clause: &str) -> bool {
-    contains_any(&remove_phrases(&lowercase_prose(clause), &TABLE.forbids), &TABLE.permits)
+    // Signs of emphasis are no part of a word, and a permission in a block of code is one too.
+    let prose = lowercase_prose(&clause.replace("```", " "));
+    let prose = ["__", "*", " _", "_ "].iter().fold(prose, |prose, sign| prose.replace(sign, " "));
+    contains_any(&remove_phrases(&prose, &TABLE.forbids), &TABLE.permits)
 }
 
 /// Replaces each run of white space by one space.
