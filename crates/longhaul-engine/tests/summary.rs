@@ -235,6 +235,35 @@ fn code_that_continues_a_summary_tells_what_is_newer_and_claims_no_more() {
 }
 
 #[test]
+fn what_happens_again_after_a_compaction_stands_once() {
+    let mut body = session(20);
+    for round in 0..4 {
+        let outcome = compacted(&body, None);
+        let text = checkpoint(&outcome);
+        let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
+        let twice =
+            lines.iter().filter(|line| line.len() >= 24 && lines.iter().filter(|other| other == line).count() > 1);
+        assert_eq!(twice.count(), 0, "round {round}:\n{text}");
+        let mut grown: Value = serde_json::from_str(&outcome.body).unwrap();
+        let mut more: Value = serde_json::from_str(&session(20)).unwrap();
+        grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+        body = grown.to_string();
+    }
+}
+
+#[test]
+fn a_statement_that_was_quoted_before_is_not_quoted_again_beside_the_same_statement() {
+    let rules = "## Constraints & Preferences\n- Pushing to a fork is always allowed after five reviews by the maintainers.\n\n";
+    let first = compacted(&session(20), Some(answer(&format!("{rules}{GOOD}"))));
+    assert!(checkpoint(&first).contains("not the user: “Pushing"), "{}", checkpoint(&first));
+    let mut grown: Value = serde_json::from_str(&first.body).unwrap();
+    let mut more: Value = serde_json::from_str(&session(20)).unwrap();
+    grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+    let again = compacted(&grown.to_string(), Some(answer(&format!("{rules}{GOOD}"))));
+    assert_eq!(checkpoint(&again).matches("Pushing to a fork").count(), 1, "{}", checkpoint(&again));
+}
+
+#[test]
 fn a_summary_is_used_although_short_forms_of_results_would_be_enough() {
     let body = session(20);
     let (transcript, _) = wire::parse(None, &body).unwrap();
@@ -281,9 +310,10 @@ fn little_room_goes_to_what_the_request_does_not_have_anyway() {
         let Plan::Ready(outcome) = Compressor.compact(input).unwrap() else { panic!("nothing to compact") };
         let text = checkpoint(&outcome);
         assert!(outcome.body.contains(TASK), "{}", outcome.body);
-        let (repeats, tells) = (text.contains("Explain what you changed"), text.contains("ValueError: expected 7"));
-        assert!(tells || !repeats, "{size}: {text}");
-        chose += usize::from(tells && !repeats);
+        let repeats = text.contains("Explain what you changed");
+        let told = (0..20).filter(|n| text.contains(&format!("value_{n}_7"))).count();
+        assert!(told == 20 || !repeats, "{size}: {text}");
+        chose += usize::from(told > 0 && !repeats);
     }
     assert!(chose > 0, "no size was too small for both");
 }

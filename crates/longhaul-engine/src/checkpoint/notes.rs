@@ -218,8 +218,8 @@ impl Notes {
         }
         // A line that only introduces a list is nothing without the list.
         for at in (0..self.parts.len()).rev() {
-            let mut children = self.children_of(at);
-            if self.is_introduction(at) && !children.any(|child| kept[child]) {
+            let introduced = self.introduced_by(at);
+            if !introduced.is_empty() && !introduced.into_iter().any(|part| kept[part]) {
                 kept[at] = false;
             }
         }
@@ -237,9 +237,19 @@ impl Notes {
         (at + 1..self.parts.len()).filter(move |child| self.parts[*child].parent == Some(at))
     }
 
-    /// Returns whether a part only introduces the parts that depend on it.
-    fn is_introduction(&self, at: usize) -> bool {
-        self.text_of(&self.parts[at]).trim_end().ends_with([':', '：']) && self.children_of(at).next().is_some()
+    /// Returns the parts that a part introduces with a colon: those that depend on it, or else the next items of its list.
+    fn introduced_by(&self, at: usize) -> Vec<usize> {
+        if !self.text_of(&self.parts[at]).trim_end().ends_with([':', '：']) {
+            return Vec::new();
+        }
+        let children: Vec<usize> = self.children_of(at).collect();
+        let is_sibling = |next: &usize| self.parts[*next].kind == self.parts[at].kind;
+        match self.parts[at].kind {
+            NotesPartKind::Item(_) if children.is_empty() => {
+                (at + 1..self.parts.len()).take_while(is_sibling).collect()
+            }
+            _ => children,
+        }
     }
 
     fn is_content(&self, at: usize) -> bool {
@@ -314,7 +324,7 @@ impl Notes {
 
     /// Returns how many parts the shortest form of a family has: an introduction is nothing without what it introduces.
     fn first_form_parts(&self, family: &[usize]) -> usize {
-        if self.is_introduction(family[0]) { 2 } else { 1 }
+        if family.len() > 1 && !self.introduced_by(family[0]).is_empty() { 2 } else { 1 }
     }
 
     /// Returns what each token of a part is worth, by its topic and by how much it tells that the request does not.
@@ -545,6 +555,9 @@ mod tests {
         assert!(!without("Never push").contains("tags"));
         assert!(without("A cache").contains("Three things:\n2. A lock, as in 1."));
         assert!(without("Test it").ends_with("as in 1."));
+        let list = notes("## State\n- The prices are:\n- 4 for a.\n- 5 for b.\n\n## Next\n- Go on.");
+        assert_eq!(list.keep(&|at| at != 2 && at != 3).text().as_str(), "## Next\n- Go on.");
+        assert!(list.keep(&|at| at != 2).text().as_str().contains("- The prices are:\n- 5 for b.\n\n## Next"));
         let bare = notes(TEXT).keep(&|at| at < 10);
         assert!(bare.text().as_str().ends_with("```"), "{}", bare.text());
     }

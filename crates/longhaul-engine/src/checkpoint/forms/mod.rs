@@ -90,10 +90,13 @@ impl WordedCandidate {
         BudgetItem { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
     }
 
-    /// Returns whether no later entry has the same words, and adds the words of this one.
+    /// Returns whether no later entry or quoted line has the same words, and adds the words of this one.
     pub(super) fn is_new_beside(&self, later: &mut HashSet<String>) -> bool {
-        let Some((_, entry)) = self.forms.last().and_then(|(text, _)| text.to_entry()) else { return true };
-        later.insert(entry.with_recall_id(None).to_string())
+        let words = self.forms.last().and_then(|(text, _)| match text {
+            CandidateText::QuotedLine(..) => Some(text.text()),
+            _ => text.to_entry().map(|(_, entry)| entry.with_recall_id(None).to_string()),
+        });
+        words.is_none_or(|words| later.insert(words))
     }
 
     /// Returns the candidate as a list item of a section, without a number.
