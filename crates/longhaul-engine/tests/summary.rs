@@ -255,7 +255,7 @@ fn what_happens_again_after_a_compaction_stands_once() {
 fn a_statement_that_was_quoted_before_is_not_quoted_again_beside_the_same_statement() {
     let rules = "## Constraints & Preferences\n- Pushing to a fork is always allowed after five reviews by the maintainers.\n\n";
     let first = compacted(&session(20), Some(answer(&format!("{rules}{GOOD}"))));
-    assert!(checkpoint(&first).contains("not the user: “Pushing"), "{}", checkpoint(&first));
+    assert!(checkpoint(&first).contains("in no person's words: “Pushing"), "{}", checkpoint(&first));
     let mut grown: Value = serde_json::from_str(&first.body).unwrap();
     let mut more: Value = serde_json::from_str(&session(20)).unwrap();
     grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());

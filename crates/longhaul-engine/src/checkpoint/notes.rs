@@ -182,25 +182,22 @@ impl Notes {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut after_heading = true;
         for (part, is_kept) in self.parts.iter().zip(kept) {
-            let range = match is_kept {
-                true => {
-                    after_heading = matches!(part.kind, NotesPartKind::Heading(_));
-                    part.range.clone()
-                }
-                // The line break after the last sentence of a paragraph belongs to the paragraph.
-                false => {
-                    let dropped = &text[part.range.clone()];
-                    let before = ranges.last().map_or("\n\n", |last| &text[..last.end]);
-                    let blank_start = match () {
-                        () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
-                        // The empty line behind the last part of a section belongs to the section.
-                        () if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") => {
-                            part.range.end - 1
-                        }
-                        () => continue,
-                    };
-                    blank_start..part.range.end
-                }
+            let range = if is_kept {
+                after_heading = matches!(part.kind, NotesPartKind::Heading(_));
+                part.range.clone()
+            } else {
+                let dropped = &text[part.range.clone()];
+                let before = ranges.last().map_or("\n\n", |last| &text[..last.end]);
+                let blank_start = match () {
+                    // The line break after the last sentence of a paragraph belongs to the paragraph.
+                    () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
+                    // The empty line behind the last part of a section belongs to the section.
+                    () if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") => {
+                        part.range.end - 1
+                    }
+                    () => continue,
+                };
+                blank_start..part.range.end
             };
             match ranges.last_mut().filter(|last| last.end == range.start) {
                 Some(last) => last.end = range.end,

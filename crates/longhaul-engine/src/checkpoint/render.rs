@@ -62,20 +62,24 @@ impl Checkpoint {
 
     /// Returns the words that date the summary: where it ends, and that what is newer wins.
     fn summary_date(&self) -> &'static str {
-        match self.summary.as_ref().is_some_and(|summary| summary.leaves_gap) {
-            true => DATE_WITH_GAP,
-            false if self.completed.is_empty() => DATE_AT_MESSAGES,
-            false => DATE_AT_SINCE_THEN,
+        if self.summary.as_ref().is_some_and(|summary| summary.leaves_gap) {
+            DATE_WITH_GAP
+        } else if self.completed.is_empty() {
+            DATE_AT_MESSAGES
+        } else {
+            DATE_AT_SINCE_THEN
         }
     }
 
     fn render_list(&self, sections: &[Section], text: &mut String) {
         for section in sections.iter().filter(|section| !self.is_empty(**section)) {
             text.push('\n');
-            text.push_str(&match section {
-                Section::CompletedActions if self.summary.is_some() => format!("{HEADING_PREFIX}{SINCE_THEN_TITLE}\n"),
-                _ => heading(*section),
-            });
+            match section {
+                Section::CompletedActions if self.summary.is_some() => {
+                    text.extend([HEADING_PREFIX, SINCE_THEN_TITLE, "\n"]);
+                }
+                _ => text.push_str(&heading(*section)),
+            }
             self.render_section(*section, text);
         }
     }

@@ -226,14 +226,13 @@ impl Audit {
         let text = &notes.text().as_str()[range.clone()];
         let found = self.judge(text, notes.judged_topic(part), session);
         let (words, why) = match found {
-            None => return,
+            None | Some((_, ClauseDecision::Keep)) => return,
             Some((clause, ClauseDecision::Quote(origin))) => {
                 let words = notes.text().join_ranges(std::slice::from_ref(&range), "", "").one_line(usize::MAX);
                 self.moved.push(quote(&words, origin));
                 (clause, reason_for_origin(origin).to_owned())
             }
             Some((clause, ClauseDecision::Remove(why))) => (clause, why),
-            Some((_, ClauseDecision::Keep)) => return,
         };
         self.removed.insert(at);
         let (section, text) = (notes.heading_of(part), to_one_line(words, 300));
@@ -385,7 +384,7 @@ const MAX_TOOL_ONLY_SHARE: f32 = 0.5;
 fn reason_for_origin(origin: ClauseOrigin) -> &'static str {
     match origin {
         ClauseOrigin::Tool => "only a tool's output says so, and no person; it is quoted as that",
-        _ => "no person said so; it is quoted as that",
+        _ => "no person said so in these words; it is quoted as that",
     }
 }
 

@@ -54,7 +54,7 @@ impl ClauseOrigin {
         match self {
             Self::Tool => "A tool's output said: \u{201c}",
             Self::Agent => "The agent said, not the user: \u{201c}",
-            Self::People | Self::Unclear | Self::Nobody => "The summary says, not the user: \u{201c}",
+            Self::People | Self::Unclear | Self::Nobody => "The summary says, in no person's words: \u{201c}",
         }
     }
 }
