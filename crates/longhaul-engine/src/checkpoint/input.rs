@@ -11,7 +11,7 @@ use crate::tokens::{TokenCounter, Tokens};
 use crate::transcript::BlockPosition;
 
 /// A function that calls another one with each of several texts.
-pub type TextVisit<'d> = dyn Fn(&mut dyn FnMut(&str)) + 'd;
+pub(crate) type TextVisit<'d> = dyn Fn(&mut dyn FnMut(&str)) + 'd;
 
 /// Everything that a checkpoint is made from.
 #[derive(Clone, Copy)]
