@@ -6,6 +6,7 @@
 //! compact_file tokens --json - < request.json
 //! ```
 //!
+//! With `--prepared-at N`, the summary is one that a model was asked for when the request had only its first N messages.
 //! With `--weights FILE`, the file replaces `src/checkpoint/weights.toml`.
 
 use std::io::Read;
@@ -36,7 +37,23 @@ fn main() -> Result<(), Failure> {
         options = options.target_tokens(Tokens(size.parse()?));
     }
     if let Some(file) = value_of("--summary") {
-        options = options.summary(std::fs::read_to_string(file)?);
+        let text = std::fs::read_to_string(file)?;
+        options = match value_of("--prepared-at") {
+            None => options.summary(text),
+            Some(messages) => {
+                let mut early = Session::new(&model_of(&body));
+                if let Some(window) = value_of("--context-length") {
+                    early = early.with_context_length(Tokens(window.parse()?));
+                }
+                let begun =
+                    early.request_summary(&first_messages(&body, messages.parse()?)?, &Options::new().force())?;
+                let mut request = begun.ok_or("so few messages need no summary")?;
+                while request.next_prompt().is_some() {
+                    request.add_reply(text.clone());
+                }
+                options.summary_by_model(request)
+            }
+        };
     }
     if let Some(file) = value_of("--weights") {
         options = options.weights(toml::from_str(&std::fs::read_to_string(file)?)?);
@@ -47,6 +64,14 @@ fn main() -> Result<(), Failure> {
     }
     print!("{}", compacted.map_or(body, |smaller| smaller.body));
     Ok(())
+}
+
+/// Returns a request with its first messages only.
+fn first_messages(body: &str, count: usize) -> Result<String, Failure> {
+    let mut body: serde_json::Value = serde_json::from_str(body)?;
+    let messages = ["messages", "input"].into_iter().find(|field| body[*field].is_array()).ok_or("no messages")?;
+    body[messages].as_array_mut().into_iter().for_each(|messages| messages.truncate(count));
+    Ok(body.to_string())
 }
 
 fn model_of(body: &str) -> String {

@@ -152,6 +152,13 @@ impl CheckpointBudget {
         let aim = replaced.share(self.target_share).clamp(self.min, self.max);
         aim.min(replaced.share(self.max_share))
     }
+
+    /// Returns the number of tokens that a checkpoint may have if it replaces turns and an earlier checkpoint. The earlier
+    /// one stands for what it replaced: if it counted like a turn, each compaction would shrink it to a fraction.
+    #[must_use]
+    pub fn for_update(&self, turns: Tokens, earlier: Tokens) -> Tokens {
+        (self.for_replaced(turns) + earlier).min(self.max)
+    }
 }
 
 /// The budgets of the `sacred-zone` engine, in tokens.

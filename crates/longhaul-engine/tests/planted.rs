@@ -102,7 +102,7 @@ fn summary(more: &str) -> String {
 /// Lines of a checkpoint with one of these words that do not say whose they are.
 fn unquoted(text: &str, words: &[&str]) -> Vec<String> {
     let is_quote = |line: &str| {
-        ["A tool's output said: ", "The agent said, not the user: ", "The summary says, not the user: "]
+        ["A tool's output said: ", "The agent said, not the user: ", "The summary says, in no person's words: "]
             .iter()
             .any(|opening| line.trim_start_matches(['-', ' ']).starts_with(opening))
     };

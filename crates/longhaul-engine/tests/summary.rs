@@ -150,6 +150,174 @@ fn what_is_right_stays_word_for_word() {
     assert!(text.contains(RULE), "a rule that the summary lost is put back\n{text}");
 }
 
+/// A summary with nested items, code, sums, a quotation of several sentences, and paraphrases of what people said.
+const RICH: &str = "# Where things stand
+
+The user said: \"Good so far, go on. Never push to the main branch.\" One edit is applied; the other one is not.
+
+## Rules the user gave
+- Never push to the main branch.
+- The checks under tests/ belong to somebody else, so leave them alone:
+  - also their fixtures
+  - also `tests/test_parser.py`
+
+## What was done
+3. EDIT src/parser.py — `x = 1` became this:
+   ```python
+   x = len(tokens)
+       # indented
+   ```
+5. RUN `python -m pytest tests/test_parser.py` — 41 passed. As in step 3, no other file was touched.
+
+## Values
+| test runs | passed | difference |
+|---|---|---|
+| 41 collected | 41 | 0 |
+
+41 + 41 = 82 calls in total, so 82 is the number to compare with. The editor said that a second edit is not permitted on macOS.";
+
+#[test]
+fn a_summary_without_faults_stays_one_piece_byte_for_byte() {
+    let outcome = compacted(&session(20), Some(answer(RICH)));
+    assert_eq!(found(&outcome.report, AuditAction::Removed), Vec::<&str>::new());
+    let text = checkpoint(&outcome);
+    assert!(text.contains(RICH), "{text}");
+    let (before, behind) = text.split_once(RICH).unwrap();
+    assert!(!before.contains("\n## ") && !before.contains("\n- "), "nothing stands in front of it\n{before}");
+    assert!(behind.matches("\n## ").count() <= 1, "one list behind it\n{behind}");
+}
+
+#[test]
+fn a_summary_that_was_prepared_early_is_dated_and_continued_by_code() {
+    let early = session(20);
+    let mut late: Value = serde_json::from_str(&session(34)).unwrap();
+    let arguments = json!({"command": "cargo clippy"}).to_string();
+    let call = json!({"id": "call_x", "type": "function", "function": {"name": "bash", "arguments": arguments}});
+    let messages = late["messages"].as_array_mut().unwrap();
+    let at = messages.len() - 4;
+    messages.insert(at, json!({"role": "assistant", "content": "And the lints.", "tool_calls": [call]}));
+    messages.insert(at + 1, json!({"role": "tool", "tool_call_id": "call_x", "content": "error: unused variable"}));
+    let late = late.to_string();
+    let policy = policy(16_000);
+    let options = CompactOptions { force: true, ..CompactOptions::default() };
+    let (transcript, _) = wire::parse(None, &early).unwrap();
+    let input =
+        PlanInput { policy: &policy, options: &options, cache: &mut BlockCache::default(), transcript: &transcript };
+    let ask = Compressor.summary_job_after_replay(&Ledger::default(), input).unwrap().unwrap();
+    let early = compacted(&late, Some(ModelSummary { scope: ask.scope, ..answer(GOOD) }));
+    let text = checkpoint(&early);
+    assert!(text.contains("[Summary by a model, up to “Since Then”; what is newer wins.]"), "{text}");
+    let (summary, since) = text.split_once("\n## Since Then\n").unwrap();
+    assert!(
+        summary.trim_end().ends_with("The user has not been told yet what was changed."),
+        "right behind it\n{text}"
+    );
+    assert!(since.contains("RUN cargo clippy") && since.contains("unused variable"), "{since}");
+    let whole = compacted(&late, Some(answer(GOOD)));
+    let text = checkpoint(&whole);
+    assert!(text.contains("[Summary by a model, up to the messages below, which win.]"), "{text}");
+    assert!(!text.contains("Since Then"), "{text}");
+}
+
+#[test]
+fn code_that_continues_a_summary_tells_what_is_newer_and_claims_no_more() {
+    let first = compacted(&session(20), Some(answer(GOOD)));
+    let mut grown: Value = serde_json::from_str(&first.body).unwrap();
+    let mut more: Value = serde_json::from_str(&session(20)).unwrap();
+    grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+    let again = compacted(&grown.to_string(), None);
+    let text = checkpoint(&again);
+    assert_eq!(text.matches("x = len(tokens)`; applied").count(), 1, "the summary stays\n{text}");
+    assert!(!text.contains("up to the messages below"), "{text}");
+    let (_, since) = text.split_once("\n## Since Then\n").unwrap();
+    assert!(since.contains("reproduce.py"), "{since}");
+    assert!(text.contains("up to “Since Then”"), "{text}");
+}
+
+#[test]
+fn what_happens_again_after_a_compaction_stands_once() {
+    let mut body = session(20);
+    for round in 0..4 {
+        let outcome = compacted(&body, None);
+        let text = checkpoint(&outcome);
+        let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
+        let twice =
+            lines.iter().filter(|line| line.len() >= 24 && lines.iter().filter(|other| other == line).count() > 1);
+        assert_eq!(twice.count(), 0, "round {round}:\n{text}");
+        let mut grown: Value = serde_json::from_str(&outcome.body).unwrap();
+        let mut more: Value = serde_json::from_str(&session(20)).unwrap();
+        grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+        body = grown.to_string();
+    }
+}
+
+#[test]
+fn a_statement_that_was_quoted_before_is_not_quoted_again_beside_the_same_statement() {
+    let rules = "## Constraints & Preferences\n- Pushing to a fork is always allowed after five reviews by the maintainers.\n\n";
+    let first = compacted(&session(20), Some(answer(&format!("{rules}{GOOD}"))));
+    assert!(checkpoint(&first).contains("in no person's words: “Pushing"), "{}", checkpoint(&first));
+    let mut grown: Value = serde_json::from_str(&first.body).unwrap();
+    let mut more: Value = serde_json::from_str(&session(20)).unwrap();
+    grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+    let again = compacted(&grown.to_string(), Some(answer(&format!("{rules}{GOOD}"))));
+    assert_eq!(checkpoint(&again).matches("Pushing to a fork").count(), 1, "{}", checkpoint(&again));
+}
+
+#[test]
+fn a_summary_is_used_although_short_forms_of_results_would_be_enough() {
+    let body = session(20);
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    for to_tokens in [None, Some(Tokens(4_000)), Some(Tokens(6_000))] {
+        let compact = |summary| {
+            let options = CompactOptions { force: true, to_tokens, summary, ..CompactOptions::default() };
+            let input = PlanInput {
+                policy: &policy(20_000),
+                options: &options,
+                cache: &mut BlockCache::default(),
+                transcript: &transcript,
+            };
+            match Compressor.compact(input).unwrap() {
+                Plan::Ready(outcome) => outcome.report.checkpoint.map(|checkpoint| checkpoint.by),
+                Plan::Unchanged(report) => panic!("{}", report.reason),
+            }
+        };
+        assert_eq!(compact(Some(answer(GOOD))), Some(WrittenBy::Model), "{to_tokens:?}");
+        assert_ne!(compact(None), Some(WrittenBy::Model));
+    }
+}
+
+#[test]
+fn little_room_goes_to_what_the_request_does_not_have_anyway() {
+    // The first message stays in place, and with it its rules.
+    let rules = "Fix the parser in src/parser.py, it counts tokens wrong. Never touch the files under tests/. Explain what you changed when it is done.";
+    let values: String = (0..20).map(|n| format!("- src/module_{n}.py computes value_{n}_7.\n")).collect();
+    let summary = format!("## Constraints & Preferences\n- {rules}\n\n{GOOD}\n\n## Critical Context\n{values}");
+    let body = session(20);
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    let mut chose = 0;
+    for size in (300..480).step_by(20) {
+        let options = CompactOptions {
+            to_tokens: Some(Tokens(size)),
+            summary: Some(answer(&summary)),
+            ..CompactOptions::default()
+        };
+        let input = PlanInput {
+            policy: &policy(16_000),
+            options: &options,
+            cache: &mut BlockCache::default(),
+            transcript: &transcript,
+        };
+        let Plan::Ready(outcome) = Compressor.compact(input).unwrap() else { panic!("nothing to compact") };
+        let text = checkpoint(&outcome);
+        assert!(outcome.body.contains(TASK), "{}", outcome.body);
+        let repeats = text.contains("Explain what you changed");
+        let told = (0..20).filter(|n| text.contains(&format!("value_{n}_7"))).count();
+        assert!(told == 20 || !repeats, "{size}: {text}");
+        chose += usize::from(told > 0 && !repeats);
+    }
+    assert!(chose > 0, "no size was too small for both");
+}
+
 #[test]
 fn what_is_wrong_is_taken_out_and_what_was_lost_is_put_back() {
     let cases = [

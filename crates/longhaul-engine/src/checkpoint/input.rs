@@ -10,6 +10,9 @@ use crate::texts::{CheckpointMarker, EarlierWorkNode};
 use crate::tokens::{TokenCounter, Tokens};
 use crate::transcript::BlockPosition;
 
+/// A function that calls another one with each of several texts.
+pub(crate) type TextVisit<'d> = dyn Fn(&mut dyn FnMut(&str)) + 'd;
+
 /// Everything that a checkpoint is made from.
 #[derive(Clone, Copy)]
 pub struct CheckpointInput<'d> {
@@ -33,6 +36,8 @@ pub struct CheckpointInput<'d> {
     pub host_note: Option<&'d QuotedLines>,
     /// Returns the text of the result of the tool use at this position.
     pub result_text: &'d dyn Fn(BlockPosition) -> String,
+    /// Calls a function with each text that stays in the request: the system prompt and the turns that are not summarized.
+    pub visit_kept_texts: &'d TextVisit<'d>,
     /// Returns the recall ID of a block, if originals are stored.
     pub recall_id: &'d dyn Fn(BlockPosition) -> Option<String>,
     /// The tokens that the checkpoint may use.

@@ -48,6 +48,8 @@ pub use topic::Topic;
 pub use weights::Weights;
 pub(crate) use write::write;
 
+use std::collections::HashSet;
+
 use crate::redact::Redacted;
 use crate::texts::{ActionEntry, CheckpointMarker, EarlierWorkNode};
 use crate::tokens::{TokenCounter, Tokens};
@@ -69,6 +71,8 @@ pub struct QuotedSummary {
     pub author: Redacted,
     /// The Markdown of the summary.
     pub text: Redacted,
+    /// Whether turns between the summary and the messages below the checkpoint are told nowhere.
+    pub leaves_gap: bool,
 }
 
 /// The sections of a checkpoint, in the order of the text.
@@ -277,7 +281,9 @@ impl Checkpoint {
     fn move_behind_summary(&mut self, moved: &[Redacted]) {
         let others = self.lists.iter_mut().skip(Section::State as usize + 1);
         let items: Vec<Redacted> = others.flat_map(std::mem::take).collect();
-        self.lists[Section::NotInSummary as usize] = moved.iter().cloned().chain(items).collect();
+        let mut seen = HashSet::new();
+        let is_new = |item: &Redacted| seen.insert(parse::without_unverified_prefix(item.as_str()).to_owned());
+        self.lists[Section::NotInSummary as usize] = moved.iter().cloned().chain(items).filter(is_new).collect();
     }
 
     fn push(&mut self, section: Section, text: Redacted) {

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::rarity::KeptWords;
 use super::weights::{SummaryWeights, Weights, age_factor};
 use crate::evidence::{depends_on_sentence_before, sentence_ends};
 use crate::redact::Redacted;
@@ -179,15 +180,24 @@ impl Notes {
         }
         let text = self.text.as_str();
         let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut after_heading = true;
         for (part, is_kept) in self.parts.iter().zip(kept) {
-            let range = match is_kept {
-                true => part.range.clone(),
-                // The line break after the last sentence of a paragraph belongs to the paragraph.
-                false => {
-                    let open = ranges.last().is_some_and(|last| !text[..last.end].ends_with('\n'));
-                    let words = part.range.start + text[part.range.clone()].trim_end().len();
-                    if open { words..part.range.end } else { continue }
-                }
+            let range = if is_kept {
+                after_heading = matches!(part.kind, NotesPartKind::Heading(_));
+                part.range.clone()
+            } else {
+                let dropped = &text[part.range.clone()];
+                let before = ranges.last().map_or("\n\n", |last| &text[..last.end]);
+                let blank_start = match () {
+                    // The line break after the last sentence of a paragraph belongs to the paragraph.
+                    () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
+                    // The empty line behind the last part of a section belongs to the section.
+                    () if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") => {
+                        part.range.end - 1
+                    }
+                    () => continue,
+                };
+                blank_start..part.range.end
             };
             match ranges.last_mut().filter(|last| last.end == range.start) {
                 Some(last) => last.end = range.end,
@@ -205,11 +215,8 @@ impl Notes {
         }
         // A line that only introduces a list is nothing without the list.
         for at in (0..self.parts.len()).rev() {
-            let children = || self.parts.iter().enumerate().filter(move |(_, part)| part.parent == Some(at));
-            let introduces = self.parts[at].kind == NotesPartKind::Text
-                && self.text_of(&self.parts[at]).trim_end().ends_with([':', '：'])
-                && children().next().is_some();
-            if introduces && !children().any(|(child, _)| kept[child]) {
+            let introduced = self.introduced_by(at);
+            if !introduced.is_empty() && !introduced.into_iter().any(|part| kept[part]) {
                 kept[at] = false;
             }
         }
@@ -220,6 +227,26 @@ impl Notes {
             }
         }
         kept
+    }
+
+    /// Returns the parts that directly depend on a part.
+    fn children_of(&self, at: usize) -> impl Iterator<Item = usize> {
+        (at + 1..self.parts.len()).filter(move |child| self.parts[*child].parent == Some(at))
+    }
+
+    /// Returns the parts that a part introduces with a colon: those that depend on it, or else the next items of its list.
+    fn introduced_by(&self, at: usize) -> Vec<usize> {
+        if !self.text_of(&self.parts[at]).trim_end().ends_with([':', '：']) {
+            return Vec::new();
+        }
+        let children: Vec<usize> = self.children_of(at).collect();
+        let is_sibling = |next: &usize| self.parts[*next].kind == self.parts[at].kind;
+        match self.parts[at].kind {
+            NotesPartKind::Item(_) if children.is_empty() => {
+                (at + 1..self.parts.len()).take_while(is_sibling).collect()
+            }
+            _ => children,
+        }
     }
 
     fn is_content(&self, at: usize) -> bool {
@@ -234,13 +261,21 @@ impl Notes {
     }
 
     /// Returns the summary in at most `budget` tokens. The most valuable parts stay: requests, rules and the state before
-    /// actions, and newer actions before older ones.
+    /// actions, newer actions before older ones, and what the rest of the request lacks before what it has.
     #[must_use]
-    pub(crate) fn fit(&self, budget: Tokens, counter: TokenCounter, weights: &Weights) -> Self {
+    pub(crate) fn fit(
+        &self,
+        budget: Tokens,
+        counter: TokenCounter,
+        weights: &Weights,
+        kept_words: impl FnOnce() -> KeptWords,
+    ) -> Self {
         if counter.count(self.text.as_str()) <= budget {
             return self.clone();
         }
+        let kept_words = kept_words();
         let tokens: Vec<u64> = self.parts.iter().map(|part| counter.count(self.text_of(part)).number()).collect();
+        let values: Vec<f64> = self.parts.iter().map(|part| self.value_of(part, &kept_words, weights)).collect();
         // Each item is a part with those that depend on it, from the part alone to all of them.
         let roots: Vec<usize> =
             (0..self.parts.len()).filter(|at| self.is_content(*at) && self.parts[*at].parent.is_none()).collect();
@@ -248,7 +283,7 @@ impl Notes {
         let items: Vec<BudgetItem> = roots
             .iter()
             .zip(&families)
-            .map(|(root, family)| self.to_budget_item(*root, family, &tokens, weights))
+            .map(|(root, family)| self.to_budget_item(*root, family, (&tokens, &values), weights))
             .collect();
         let mut openings = vec![0; self.parts.len() + 1];
         for (at, _) in self.parts.iter().enumerate().filter(|(at, _)| !self.is_content(*at)) {
@@ -261,7 +296,9 @@ impl Notes {
             let chosen: Vec<usize> = forms
                 .iter()
                 .zip(&families)
-                .flat_map(|(form, family)| family.iter().take(form.map_or(0, |form| form + 1)).copied())
+                .flat_map(|(form, family)| {
+                    family.iter().take(form.map_or(0, |form| self.first_form_parts(family) + form)).copied()
+                })
                 .collect();
             let fitted = self.keep(&|at| !self.is_content(at) || chosen.contains(&at));
             let over = counter.count(fitted.text.as_str()).number().saturating_sub(budget.number());
@@ -282,19 +319,37 @@ impl Notes {
         family
     }
 
-    fn to_budget_item(&self, root: usize, family: &[usize], tokens: &[u64], weights: &Weights) -> BudgetItem {
+    /// Returns how many parts the shortest form of a family has: an introduction is nothing without what it introduces.
+    fn first_form_parts(&self, family: &[usize]) -> usize {
+        if family.len() > 1 && !self.introduced_by(family[0]).is_empty() { 2 } else { 1 }
+    }
+
+    /// Returns what each token of a part is worth, by its topic and by how much it tells that the request does not.
+    fn value_of(&self, part: &NotesPart, kept_words: &KeptWords, weights: &Weights) -> f64 {
+        let plain = weights.summary.plain_part_share;
+        weights.summary.of(part.topic) * (plain + (1.0 - plain) * kept_words.news(self.text_of(part)))
+    }
+
+    fn to_budget_item(
+        &self,
+        root: usize,
+        family: &[usize],
+        (tokens, values): (&[u64], &[f64]),
+        weights: &Weights,
+    ) -> BudgetItem {
         let part = &self.parts[root];
-        let mut value = weights.summary.of(part.topic);
+        let mut age = 1.0;
         if part.topic == NotesTopic::Actions {
             let section = part.heading.map_or(0, |heading| heading + 1);
             let count = self.parts[section..].iter().take_while(|other| other.topic == part.topic).count();
-            value *= age_factor(weights.age.summary_action, root - section, count);
+            age = age_factor(weights.age.summary_action, root - section, count);
         }
-        let mut all = 0;
-        let forms = family.iter().enumerate().map(|(depth, at)| {
+        let first = self.first_form_parts(family);
+        let mut all = family[..first - 1].iter().map(|at| tokens[*at]).sum::<u64>();
+        let forms = family.iter().enumerate().skip(first - 1).map(|(depth, at)| {
             all += tokens[*at];
             let factor = if depth == 0 { 1.0 } else { weights.summary.child_factor };
-            PricedForm { tokens: all, value_per_token: value * factor }
+            PricedForm { tokens: all, value_per_token: values[*at] * age * factor }
         });
         BudgetItem { group: part.heading.map_or(0, |heading| heading + 1), forms: forms.collect() }
     }
@@ -391,7 +446,9 @@ fn split_sentences(text: &str, blocks: Vec<NotesPart>) -> Vec<NotesPart> {
     for block in blocks {
         let words = &text[block.range.clone()];
         let is_prose = block.kind == NotesPartKind::Text && !words.starts_with(['|', '>']) && !words.contains("```");
-        let ends = if is_prose { sentence_ends(words) } else { vec![words.len()] };
+        let mut ends = if is_prose { sentence_ends(words) } else { vec![words.len()] };
+        let last_end = words.len();
+        ends.retain(|end| *end == last_end || is_balanced(&words[..*end]));
         let mut start = block.range.start;
         for (sentence, end) in ends.into_iter().enumerate() {
             let range = start..block.range.start + end;
@@ -403,6 +460,13 @@ fn split_sentences(text: &str, blocks: Vec<NotesPart>) -> Vec<NotesPart> {
         moved.push(parts.len() - 1);
     }
     parts
+}
+
+/// Returns whether all quotations and brackets that a text opens end in it.
+fn is_balanced(text: &str) -> bool {
+    let count = |wanted: char| text.chars().filter(|c| *c == wanted).count();
+    let pairs = [('“', '”'), ('«', '»'), ('(', ')'), ('[', ']')];
+    count('"').is_multiple_of(2) && pairs.iter().all(|(open, close)| count(*open) <= count(*close))
 }
 
 /// Gives each part its heading and the topic of that heading. A heading with unknown words has the topic of the one
@@ -488,19 +552,33 @@ mod tests {
         assert!(!without("Never push").contains("tags"));
         assert!(without("A cache").contains("Three things:\n2. A lock, as in 1."));
         assert!(without("Test it").ends_with("as in 1."));
+        let list = notes("## State\n- The prices are:\n- 4 for a.\n- 5 for b.\n\n## Next\n- Go on.");
+        assert_eq!(list.keep(&|at| at != 2 && at != 3).text().as_str(), "## Next\n- Go on.");
+        assert!(list.keep(&|at| at != 2).text().as_str().contains("- The prices are:\n- 5 for b.\n\n## Next"));
         let bare = notes(TEXT).keep(&|at| at < 10);
         assert!(bare.text().as_str().ends_with("```"), "{}", bare.text());
+    }
+
+    #[test]
+    fn a_quotation_with_several_sentences_is_one_part() {
+        let notes =
+            notes("She said: \"Yes. Go ahead. Thanks!\" Two are done. (One is not. It failed.) The rest is open.");
+        let parts: Vec<&str> = notes.parts().iter().map(|part| notes.text_of(part).trim()).collect();
+        assert_eq!(
+            parts,
+            ["She said: \"Yes. Go ahead. Thanks!\"", "Two are done.", "(One is not. It failed.)", "The rest is open.",]
+        );
     }
 
     #[test]
     fn little_room_keeps_rules_before_what_was_tried() {
         let notes = notes(TEXT);
         let counter = crate::meter::Meter::for_model(&crate::models::find("gpt-5")).counter;
-        let small = notes.fit(Tokens(24), counter, Weights::fitted());
+        let small = notes.fit(Tokens(24), counter, Weights::fitted(), KeptWords::default);
         assert!(counter.count(small.text().as_str()) <= Tokens(24));
         let words = small.text().as_str();
         assert!(words.contains("## Rules from the user") && !words.contains("cache"), "{words}");
-        assert_eq!(notes.fit(Tokens(1_000), counter, Weights::fitted()), notes);
+        assert_eq!(notes.fit(Tokens(1_000), counter, Weights::fitted(), KeptWords::default), notes);
     }
 
     proptest! {

@@ -49,11 +49,16 @@ impl<'d> NotesIndex<'d> {
         let is_lacking = match &draft.source {
             CandidateSource::UserRule(_)
             | CandidateSource::CarriedItem(Section::Constraints | Section::NotInSummary, _) => {
-                let rule = candidate.shortest_text();
-                is_lasting_rule(&rule) && self.lacks_rule(&rule)
+                let item = candidate.shortest_text();
+                let rule = quoted_words(&item);
+                is_lasting_rule(rule) && self.lacks_rule(rule)
             }
-            CandidateSource::FileSummary(file, None) if file.is_work() => {
-                !self.text.contains(&file_name(&file.path).to_lowercase())
+            CandidateSource::FileSummary(file, None) => {
+                let is_told = self.text.contains(&file_name(&file.path).to_lowercase());
+                if !is_told && draft.turn.is_some_and(is_newer) {
+                    return Some(NotesPlace::SinceThen);
+                }
+                file.is_work() && !is_told
             }
             _ => false,
         };
@@ -67,4 +72,10 @@ impl<'d> NotesIndex<'d> {
             rule.share_in(part) >= MIN_COVERED_RULE_SHARE && rule.limiting_words().is_subset(part.limiting_words())
         })
     }
+}
+
+/// Returns the words of a quotation that ends an item, as the audit words it; the whole item if there is none.
+fn quoted_words(item: &str) -> &str {
+    let inside = item.strip_suffix('\u{201d}').and_then(|item| item.split_once(": \u{201c}"));
+    inside.map_or(item, |(_, words)| words)
 }

@@ -5,8 +5,9 @@
 //! heading belongs to the section before it.
 
 use super::render::{
-    EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX, IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE,
-    SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING, ends_summary,
+    DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP, EMPTY_SECTION, FOLDER_PREFIX, HEADING_PREFIX,
+    IN_FOLDER_PREFIX, INDENT, ITEM_PREFIX, SINCE_THEN_TITLE, SOURCE_PREFIX, SUMMARY_ESCAPE, SUMMARY_OPENING,
+    ends_summary,
 };
 use super::{Checkpoint, CompletedAction, QuotedLines, QuotedSummary, Section};
 use crate::evidence::has_rule;
@@ -15,6 +16,11 @@ use crate::texts::{CHECKPOINT_END_OPENING, CHECKPOINT_OPENING, EarlierWorkNode, 
 
 /// The prefix of a rule from a checkpoint whose signature could not be checked.
 const UNVERIFIED_PREFIX: &str = "(from the checkpoint before) ";
+
+/// Returns an item without the note that it comes from an unverified checkpoint.
+pub(super) fn without_unverified_prefix(item: &str) -> &str {
+    item.strip_prefix(UNVERIFIED_PREFIX).unwrap_or(item)
+}
 
 /// A piece of a rendered checkpoint, with its lines.
 struct Piece<'t> {
@@ -82,8 +88,13 @@ impl Checkpoint {
                     };
                     let lines: Vec<String> = piece.lines.iter().map(unescaped).collect();
                     let text = Redacted::assume_redacted(lines.join("\n").trim().to_owned());
-                    checkpoint.summary =
-                        Some(QuotedSummary { author: Redacted::assume_redacted(author.to_owned()), text });
+                    let dates = [DATE_AT_MESSAGES, DATE_AT_SINCE_THEN, DATE_WITH_GAP];
+                    let author_only = dates.iter().find_map(|date| author.strip_suffix(date)).unwrap_or(author);
+                    checkpoint.summary = Some(QuotedSummary {
+                        author: Redacted::assume_redacted(author_only.to_owned()),
+                        text,
+                        leaves_gap: author.ends_with(DATE_WITH_GAP),
+                    });
                 }
             }
         }

@@ -75,6 +75,29 @@ impl WordRarity {
     }
 }
 
+/// The words of everything that stays in the request beside the checkpoint.
+#[derive(Debug, Default)]
+pub(crate) struct KeptWords(HashSet<u64>);
+
+impl KeptWords {
+    pub(super) fn collect(input: &CheckpointInput<'_>) -> Self {
+        let mut words = HashSet::new();
+        (input.visit_kept_texts)(&mut |text| words.extend(informative_words(text).map(|word| word.hash)));
+        Self(words)
+    }
+
+    /// Returns how much a text tells, for its length, that the request does not have anyway.
+    pub(super) fn news(&self, text: &str) -> f64 {
+        let mut seen = HashSet::new();
+        let told = informative_words(text).filter(|word| seen.insert(word.hash)).map(|word| {
+            let visible = if self.0.contains(&word.hash) { VISIBLE_WORD_FACTOR } else { 1.0 };
+            visible * if word.is_name { NAME_FACTOR } else { 1.0 }
+        });
+        let told: f32 = told.sum();
+        f64::from(told / (text.split_whitespace().count() as f32 + RARITY_EXTRA_WORDS))
+    }
+}
+
 struct InformativeWord {
     hash: u64,
     /// Whether it is a number, or written like a name.

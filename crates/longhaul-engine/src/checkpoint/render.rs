@@ -23,6 +23,10 @@ pub(super) const EMPTY_SECTION: &str = "None.";
 
 /// The line above a model's summary; the author and `]` follow.
 pub(super) const SUMMARY_OPENING: &str = "[Summary by ";
+/// The words behind the author that date a summary, by what follows it.
+pub(super) const DATE_AT_MESSAGES: &str = ", up to the messages below, which win.";
+pub(super) const DATE_AT_SINCE_THEN: &str = ", up to \u{201c}Since Then\u{201d}; what is newer wins.";
+pub(super) const DATE_WITH_GAP: &str = ", with a gap before the messages below, which win.";
 /// The heading of the numbered actions behind a model's summary.
 pub(super) const SINCE_THEN_TITLE: &str = "Since Then";
 /// The start of a line of a summary that would look like the end of the summary otherwise.
@@ -46,7 +50,7 @@ impl Checkpoint {
         let (before, behind) = Section::ALL.split_at(Section::EarlierWork as usize + 1);
         self.render_list(before, &mut text);
         if let Some(summary) = &self.summary {
-            text.extend(["\n", SUMMARY_OPENING, summary.author.as_str(), "]\n\n"]);
+            text.extend(["\n", SUMMARY_OPENING, summary.author.as_str(), self.summary_date(), "]\n\n"]);
             for line in summary.text.as_str().lines() {
                 text.push_str(if ends_summary(line.trim_start_matches('\\')) { SUMMARY_ESCAPE } else { "" });
                 text.extend([line, "\n"]);
@@ -56,13 +60,26 @@ impl Checkpoint {
         text
     }
 
+    /// Returns the words that date the summary: where it ends, and that what is newer wins.
+    fn summary_date(&self) -> &'static str {
+        if self.summary.as_ref().is_some_and(|summary| summary.leaves_gap) {
+            DATE_WITH_GAP
+        } else if self.completed.is_empty() {
+            DATE_AT_MESSAGES
+        } else {
+            DATE_AT_SINCE_THEN
+        }
+    }
+
     fn render_list(&self, sections: &[Section], text: &mut String) {
         for section in sections.iter().filter(|section| !self.is_empty(**section)) {
             text.push('\n');
-            text.push_str(&match section {
-                Section::CompletedActions if self.summary.is_some() => format!("{HEADING_PREFIX}{SINCE_THEN_TITLE}\n"),
-                _ => heading(*section),
-            });
+            match section {
+                Section::CompletedActions if self.summary.is_some() => {
+                    text.extend([HEADING_PREFIX, SINCE_THEN_TITLE, "\n"]);
+                }
+                _ => text.push_str(&heading(*section)),
+            }
             self.render_section(*section, text);
         }
     }

@@ -8,7 +8,6 @@
 use serde::Deserialize;
 
 use crate::texts::EntryKind;
-use crate::tokens::Tokens;
 
 /// What each kind of candidate is worth.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -114,6 +113,7 @@ pub(super) struct SummaryWeights {
     pub(super) questions: f64,
     pub(super) files: f64,
     pub(super) child_factor: f64,
+    pub(super) plain_part_share: f64,
 }
 
 /// The factors by age. The table has the meaning of each field.
@@ -178,8 +178,6 @@ pub(super) const BEHIND_SUMMARY_SHARE: f64 = 0.3;
 pub(super) const RULES_SHARE: f64 = 0.5;
 /// The facts that a model's summary lacks take at most this part of its own size.
 pub(super) const LACKING_SHARE: f64 = 0.15;
-/// The line above a model's summary, and the headings behind it.
-pub(super) const SUMMARY_FRAME_TOKENS: Tokens = Tokens(24);
 /// A model's summary that a later checkpoint by code repeats takes at most this part of the budget.
 pub(super) const EARLIER_SUMMARY_SHARE: f64 = 0.6;
 

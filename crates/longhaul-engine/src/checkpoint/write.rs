@@ -6,10 +6,11 @@ use super::candidates::{Candidates, DraftCandidate, collect_candidates};
 use super::forms::{CandidateText, FormWriter, WordedCandidate};
 use super::input::{CheckpointInput, SummaryNotes, WrittenCheckpoint};
 use super::notes_index::{NotesIndex, NotesPlace};
+use super::rarity::KeptWords;
 use super::render::heading;
 use super::weights::{
     BEHIND_SUMMARY_SHARE, EARLIER_SUMMARY_SHARE, LACKING_SHARE, MAX_STATE_LINES, MIN_CANDIDATES, MIN_PEOPLE_SHARE,
-    MIN_TOKENS_PER_CANDIDATE, RULES_SHARE, SUMMARY_FRAME_TOKENS, TOPIC_SHARE,
+    MIN_TOKENS_PER_CANDIDATE, RULES_SHARE, TOPIC_SHARE,
 };
 use super::{Checkpoint, CompletedAction, Notes, QuotedLines, QuotedSummary, Section, Topic};
 use crate::redact::{Redacted, Redactor};
@@ -37,35 +38,49 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     let mut candidates: Vec<WordedCandidate> = Vec::with_capacity(drafts.len());
     for draft in &drafts {
         let Some(candidate) = writer.word_candidate(draft) else { continue };
-        match notes.as_ref().map(|notes| notes.place(draft, &candidate)) {
-            Some(None) => continue,
-            Some(Some(place)) => places.push(place),
-            None => {}
-        }
-        candidates.push(candidate);
+        let Some(notes) = &notes else {
+            candidates.push(candidate);
+            continue;
+        };
+        let Some(place) = notes.place(draft, &candidate) else { continue };
+        places.push(place);
+        candidates.push(match place {
+            // What the summary told wrongly is no news.
+            NotesPlace::Correction => candidate.into_item_of(Section::NotInSummary),
+            NotesPlace::SinceThen | NotesPlace::Lacking => candidate,
+        });
     }
-    limit_state(&mut candidates);
+    if input.notes.is_none() {
+        drop_repeated_entries(&mut candidates);
+        limit_state(&mut candidates);
+    }
     let items: Vec<BudgetItem> = candidates.iter().map(WordedCandidate::to_budget_item).collect();
     let frame = frame_of(input);
-    let mut left = (input.budget - frame.tokens(input.counter, input.marker)).number();
+    let left = (input.budget - frame.tokens(input.counter, input.marker)).number();
     let mut selection = match input.notes {
         Some(summary) => select_beside_summary(input, summary, (&candidates, &items), &places, left),
-        None => {
-            let earlier =
-                frame.summary.as_ref().map_or(Tokens::ZERO, |summary| input.counter.count(summary.text.as_str()));
-            left = left.saturating_sub(earlier.number());
-            select_candidates(input, &candidates, &items, left)
-        }
+        None => select_candidates(input, &candidates, &items, left),
     };
     loop {
         let forms = selection.chosen_forms(items.len());
         let mut checkpoint = Checkpoint { earlier_work: frame.earlier_work.clone(), ..assemble(&candidates, &forms) };
         checkpoint.summary.clone_from(&frame.summary);
+        let tells_news = !checkpoint.completed.is_empty();
         if let Some(summary) = input.notes {
-            checkpoint.summary = Some(fit_summary(input, summary, &checkpoint));
+            let leaves_gap = !tells_news && has_newer_turns(input, summary);
+            let text = Redacted::literal("");
+            checkpoint.summary = Some(QuotedSummary { author: summary.author.clone(), text, leaves_gap });
+        }
+        if let Some(earlier) = checkpoint.summary.as_mut().filter(|_| input.notes.is_none()) {
+            earlier.leaves_gap |= !tells_news;
         }
         if checkpoint.summary.is_some() {
             checkpoint.move_behind_summary(input.notes.map_or(&[], |summary| summary.moved));
+        }
+        // The summary gets the room that the rest leaves.
+        let rest = checkpoint.tokens(input.counter, input.marker);
+        if let (Some(summary), Some(notes)) = (&mut checkpoint.summary, input.notes) {
+            summary.text = fit_notes(input, notes.notes, input.budget - rest);
         }
         let text = checkpoint.render(input.marker);
         let tokens = input.counter.count(&text);
@@ -92,6 +107,13 @@ pub(crate) fn write(input: &CheckpointInput<'_>, redactor: &mut Redactor) -> Wri
     }
 }
 
+/// Drops each entry that a later one repeats word for word: an earlier checkpoint told the same.
+fn drop_repeated_entries(candidates: &mut Vec<WordedCandidate>) {
+    let mut later = HashSet::new();
+    let mut stays: Vec<bool> = candidates.iter().rev().map(|candidate| candidate.is_new_beside(&mut later)).collect();
+    candidates.retain(|_| stays.pop().unwrap_or(true));
+}
+
 /// Leaves at most [`MAX_STATE_LINES`] lines of state, the most valuable ones.
 fn limit_state(candidates: &mut Vec<WordedCandidate>) {
     let value = |candidate: &WordedCandidate| candidate.forms.first().map_or(0.0, |(_, form)| form.value_per_token);
@@ -113,22 +135,22 @@ fn frame_of(input: &CheckpointInput<'_>) -> Checkpoint {
     let summary = input.previous.and_then(Checkpoint::summary).filter(|_| input.notes.is_none());
     let summary = summary.map(|summary| {
         let room = input.budget.share(EARLIER_SUMMARY_SHARE);
-        QuotedSummary {
-            text: Notes::parse(&summary.text).fit(room, input.counter, input.weights).text().clone(),
-            ..summary.clone()
-        }
+        QuotedSummary { text: fit_notes(input, &Notes::parse(&summary.text), room), ..summary.clone() }
     });
     Checkpoint { earlier_work: input.earlier_work.to_vec(), summary, ..Checkpoint::default() }
 }
 
-/// Returns the model's summary in the room that the rest of the checkpoint leaves.
-fn fit_summary(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>, rest: &Checkpoint) -> QuotedSummary {
-    let moved = summary.moved.iter().map(|fact| input.counter.count(fact.as_str())).sum::<Tokens>();
-    let room = input.budget - rest.tokens(input.counter, input.marker) - moved - SUMMARY_FRAME_TOKENS;
-    QuotedSummary {
-        author: summary.author.clone(),
-        text: summary.notes.fit(room, input.counter, input.weights).text().clone(),
-    }
+/// Returns whether the checkpoint replaces turns that are newer than the summary.
+fn has_newer_turns(input: &CheckpointInput<'_>, summary: SummaryNotes<'_>) -> bool {
+    let evidence = input.evidence;
+    let items = evidence.user_messages.iter().chain(&evidence.assistant_texts).chain(&evidence.tool_uses);
+    let is_newer = |turn: usize| summary.turns.last().is_some_and(|last| turn > *last);
+    items.map(|item| item.at.unit).any(|turn| is_newer(turn) && (input.is_summarized)(turn))
+}
+
+/// Returns a summary in the room that there is for it.
+fn fit_notes(input: &CheckpointInput<'_>, notes: &Notes, room: Tokens) -> Redacted {
+    notes.fit(room, input.counter, input.weights, || KeptWords::collect(input)).text().clone()
 }
 
 /// Selects the rules of people, before anything else: at most [`RULES_SHARE`] of the budget. Returns them with the room

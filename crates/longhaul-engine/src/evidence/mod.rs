@@ -44,7 +44,7 @@ use sentences::is_question;
 pub(crate) use sentences::{depends_on_sentence_before, ends_in_abbreviation, sentence_ends};
 pub(crate) use tasks::Task;
 pub(crate) use tool_use::ToolUse;
-pub(crate) use word_bag::WordBag;
+pub(crate) use word_bag::{WordBag, is_identifier_like};
 use words::{Cue, Cues, EVIDENCE_WORDS};
 
 /// Everything in a transcript that a checkpoint may cite. Every list has its oldest item first.

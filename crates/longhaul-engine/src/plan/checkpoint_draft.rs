@@ -86,6 +86,7 @@ pub(super) fn write_within(
         topic_quotes: &quotes,
         host_note: host_note.as_ref(),
         result_text: &|at| result_text(survey.transcript, at),
+        visit_kept_texts: &|visit| visit_kept_texts(survey.transcript, gone, visit),
         recall_id: &recall_id,
         budget: (budget - signature_tokens).max(survey.meter.counter.count(&Checkpoint::render_empty(&marker))),
         counter: survey.meter.counter,
@@ -119,6 +120,14 @@ pub(super) fn write_within(
         unused_summary_note: supplied.note,
         pages,
     }
+}
+
+/// Calls a function with the texts of the system prompt and of the turns that are not in `gone`.
+fn visit_kept_texts(transcript: &Transcript<'_>, gone: &BTreeSet<usize>, visit: &mut dyn FnMut(&str)) {
+    let system = transcript.preamble.iter().filter(|block| block.kind == BlockKind::System);
+    let kept = (0..transcript.turns.len()).filter(|turn| !gone.contains(turn));
+    let blocks = kept.flat_map(|turn| transcript.blocks_of_turn(turn)).map(|part| part.block);
+    system.chain(blocks).filter(|block| block.text.is_some()).for_each(|block| visit(&block.text()));
 }
 
 /// Returns the text of all results of the tool call with a block at this position, without what a host added.
@@ -185,7 +194,7 @@ pub(super) fn write_quoting(
     let by = work.redactor.redact(work.context.engine.name(), RedactionMode::Text).text.one_line(80);
     let text = work.redactor.redact(summary, RedactionMode::Text).text.collapse_blank_lines();
     let host_note = survey.options.host_note.as_ref().and_then(quote_host_note);
-    let summary = QuotedSummary { author: by, text: escape_markers(&text) };
+    let summary = QuotedSummary { author: by, text: escape_markers(&text), leaves_gap: false };
     let checkpoint = Checkpoint::from_summary(&previous, &rules, summary, host_note);
     let text = checkpoint.render(&marker);
     let text = survey.options.session_key.as_ref().map_or_else(|| text.clone(), |key| sign_checkpoint(&text, key));

@@ -248,7 +248,7 @@ fn draft_within_bounds<'s, 't, 'b>(work: &mut Workspace<'s, 't, 'b>, bounds: &Bo
 /// The budget always has room for the user's rules, even if a share of so few tokens would not.
 pub(super) fn checkpoint_budget(work: &mut Workspace<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|turn| work.survey.turn_tokens[*turn]).sum();
-    let budget = work.survey.policy.checkpoint.for_replaced(replaced);
+    let budget = work.survey.checkpoint_budget(gone);
     let budget = budget.max(checkpoint_draft::required_tokens(work, gone));
     (budget < replaced).then_some(budget)
 }

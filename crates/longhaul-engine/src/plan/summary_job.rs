@@ -7,7 +7,6 @@ use super::bounds::Bounds;
 use super::own_checkpoint::VerifiedTranscript;
 use super::survey::Survey;
 use super::workspace::EarlierActions;
-use crate::Tokens;
 use crate::checkpoint::Checkpoint;
 use crate::redact::{Redacted, RedactionMode, Redactor};
 use crate::summary::{Material, SummaryJob, SummaryScope, escape_markers, render_turn};
@@ -25,8 +24,7 @@ pub(super) fn build_summary_job(earlier_actions: EarlierActions, input: PlanInpu
         return None;
     }
     let mut redactor = options.redactor(cache);
-    let replaced: Tokens = gone.iter().map(|turn| survey.turn_tokens[*turn]).sum();
-    let budget = policy.checkpoint.for_replaced(replaced);
+    let budget = survey.checkpoint_budget(&gone);
     let focus = survey.focus().map(|focus| redactor.redact(&focus, RedactionMode::Text).text.one_line(400));
     let material = Material {
         turns: render_turns(survey, &gone, &mut redactor),

@@ -150,6 +150,14 @@ impl<'t, 'b> Survey<'t, 'b> {
         self.policy.window - self.reply_reserve()
     }
 
+    /// Returns the number of tokens that a checkpoint may have if it replaces these turns.
+    pub(super) fn checkpoint_budget(&self, gone: &BTreeSet<usize>) -> Tokens {
+        let tokens = |turn: &usize| self.turn_tokens[*turn];
+        let earlier = self.newest_checkpoint.filter(|turn| gone.contains(turn));
+        let turns = gone.iter().filter(|turn| Some(**turn) != earlier).map(tokens).sum();
+        self.policy.checkpoint.for_update(turns, earlier.as_ref().map_or(Tokens::ZERO, tokens))
+    }
+
     /// Returns the largest size of a compacted request.
     pub(super) fn max_compacted_tokens(&self) -> Tokens {
         self.policy.digest_all_above.min(self.max_request_tokens())

@@ -57,6 +57,11 @@ fn a_checkpoint_is_a_fifth_of_what_it_replaces_within_its_bounds() {
     for (replaced, tokens) in cases {
         assert_eq!(budget.for_replaced(Tokens(replaced)), Tokens(tokens), "{replaced} replaced");
     }
+    for (turns, earlier, tokens) in
+        [(9_000, 3_000, 5_000), (9_000, 0, 2_000), (100_000, 3_000, 10_000), (0, 3_000, 3_000)]
+    {
+        assert_eq!(budget.for_update(Tokens(turns), Tokens(earlier)), Tokens(tokens), "{turns} after {earlier}");
+    }
     assert_eq!(with_window(4_000).checkpoint.for_replaced(Tokens(3_000)), Tokens(500));
     assert_eq!(with_window(32_000).checkpoint.max, Tokens(3_000));
     assert_eq!(with_window(1_000_000).checkpoint.max, Tokens(12_000));

@@ -259,6 +259,26 @@ mod tests {
     }
 
     #[test]
+    fn the_prompts_forbid_what_misleads_a_later_reader() {
+        let ask = job(&["[the user]\nBuild it.\n".to_owned()]);
+        let appended = ask.appended_prompt();
+        let part = &ask.split_for_window(Tokens(100_000))[0];
+        let prompt = |so_far| ask.prompt(part, so_far, "4f1c0a", Tokens(100_000)).user;
+        let earlier = Redacted::literal("## Goal\n- All.");
+        let update = prompt(Some(&earlier));
+        for text in [&appended, &prompt(None), &update] {
+            for words in
+                ["\"latest\" or \"current\"", "no message numbers", "Do not repeat their rules", "without \"None.\""]
+            {
+                assert!(text.as_str().contains(words), "{words}: {text}");
+            }
+        }
+        for words in ["numbers of the actions go on", "one entry, with its last outcome", "each file is listed once"] {
+            assert!(update.as_str().contains(words), "{words}");
+        }
+    }
+
+    #[test]
     fn turns_are_fenced_and_the_topic_is_named() {
         let mut ask = job(&["[the user]\nBuild it.\n".to_owned()]);
         ask.material.focus = Some(Redacted::literal("the schema"));

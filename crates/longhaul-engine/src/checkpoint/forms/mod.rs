@@ -90,6 +90,24 @@ impl WordedCandidate {
         BudgetItem { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
     }
 
+    /// Returns whether no later entry or quoted line has the same words, and adds the words of this one.
+    pub(super) fn is_new_beside(&self, later: &mut HashSet<String>) -> bool {
+        let words = self.forms.last().and_then(|(text, _)| match text {
+            CandidateText::QuotedLine(..) => Some(text.text()),
+            _ => text.to_entry().map(|(_, entry)| entry.with_recall_id(None).to_string()),
+        });
+        words.is_none_or(|words| later.insert(words))
+    }
+
+    /// Returns the candidate as a list item of a section, without a number.
+    pub(super) fn into_item_of(mut self, section: Section) -> Self {
+        self.section = section;
+        for (text, _) in &mut self.forms {
+            *text = CandidateText::Item(Redacted::assume_redacted(text.text()));
+        }
+        self
+    }
+
     /// Returns the text of the shortest form.
     pub(super) fn shortest_text(&self) -> String {
         self.forms.first().map(|(piece, _)| piece.text()).unwrap_or_default()

@@ -54,7 +54,13 @@ pub(super) fn find_claims(clause: &str) -> Vec<Claim<'_>> {
         let mut before = "";
         for word in split_words(part) {
             let roughly = before.starts_with('~') || TABLE.roughly.iter().any(|listed| listed == before);
-            claims.extend(classify_word(word).filter(|claim| !(roughly && claim.kind == ClaimKind::Number)));
+            let is_claim = |claim: &Claim<'_>| match claim.kind {
+                ClaimKind::Number => !roughly,
+                // Outside code, an inner capital also makes the name of a product or a company.
+                ClaimKind::Identifier => is_code || !is_proper_name(claim.text),
+                _ => true,
+            };
+            claims.extend(classify_word(word).filter(is_claim));
             before = word;
         }
     }
@@ -135,6 +141,11 @@ fn is_identifier(word: &str) -> bool {
         && (inner.contains('_') || inner.contains("::") || has_inner_capital(inner) || digits || dotted)
 }
 
+/// Returns whether a word consists of letters only, such as `macOS`.
+fn is_proper_name(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
 /// Splits a text into words without the punctuation around them.
 pub(super) fn split_words(text: &str) -> impl Iterator<Item = &str> {
     let between = |c: char| c.is_whitespace() || "`\"“”‘’«»;()[]{}<>|=→…*".contains(c);
@@ -175,15 +186,12 @@ mod tests {
     fn finds_verifiable_claims_and_ignores_ordinary_words() {
         assert_eq!(claims_in("The read/write path works, e.g. for 12 users and/or guests."), []);
         assert_eq!(
-            claims_in(
-                "EDIT src/a.rs:12-40 and README.md — `npm test -- x` gave 1,204 in parseBody, see https://a.b/c."
-            ),
+            claims_in("EDIT src/a.rs:12-40 and README.md — `npm test -- x` gave 1,204 on macOS, see https://a.b/c."),
             [
                 (ClaimKind::Path, "src/a.rs:12-40"),
                 (ClaimKind::Path, "README.md"),
                 (ClaimKind::Code, "npm test -- x"),
                 (ClaimKind::Number, "1,204"),
-                (ClaimKind::Identifier, "parseBody"),
                 (ClaimKind::Url, "https://a.b/c"),
             ]
         );

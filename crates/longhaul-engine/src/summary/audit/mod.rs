@@ -31,10 +31,10 @@ use crate::evidence::{Evidence, WordBag};
 use crate::redact::{Redacted, RedactionMode, Redactor};
 use crate::transcript::{BlockPosition, Transcript};
 use crate::truncate::{first_bytes, to_one_line};
-use claims::{Claim, ClaimKind, find_claims};
+use claims::{Claim, ClaimKind, find_claims, parse_number};
 use finished::FinishedWork;
 use origin_index::{ClauseOrigin, OriginIndex, is_instruction};
-use phrases::{TABLE, contains_any, lowercase_prose};
+use phrases::{TABLE, contains_any, gives_permission, lowercase_prose};
 use session_index::SessionIndex;
 use stated_rule::StatedRule;
 
@@ -150,6 +150,7 @@ pub(crate) fn audit(
         index: &index,
         rules,
         finished: FinishedWork::collect(&notes, evidence),
+        computed: find_computed_numbers(&notes),
     };
     let mut audit = Audit::default();
     for (at, part) in notes.parts().iter().enumerate() {
@@ -194,6 +195,8 @@ struct AuditContext<'s> {
     /// The rules that people gave.
     rules: Vec<StatedRule>,
     finished: FinishedWork,
+    /// The numbers that the writer of the summary calculated.
+    computed: BTreeSet<u64>,
 }
 
 /// The findings of an audit so far.
@@ -223,14 +226,13 @@ impl Audit {
         let text = &notes.text().as_str()[range.clone()];
         let found = self.judge(text, notes.judged_topic(part), session);
         let (words, why) = match found {
-            None => return,
+            None | Some((_, ClauseDecision::Keep)) => return,
             Some((clause, ClauseDecision::Quote(origin))) => {
                 let words = notes.text().join_ranges(std::slice::from_ref(&range), "", "").one_line(usize::MAX);
                 self.moved.push(quote(&words, origin));
                 (clause, reason_for_origin(origin).to_owned())
             }
             Some((clause, ClauseDecision::Remove(why))) => (clause, why),
-            Some((_, ClauseDecision::Keep)) => return,
         };
         self.removed.insert(at);
         let (section, text) = (notes.heading_of(part), to_one_line(words, 300));
@@ -271,11 +273,11 @@ impl Audit {
     ) -> ClauseDecision {
         let AuditContext { index, origins, .. } = session;
         let claims = find_claims(clause);
-        if let Some(why) = self.find_fault(text, topic, clause, &claims, index) {
+        if let Some(why) = self.find_fault(text, topic, clause, &claims, session) {
             return ClauseDecision::Remove(why);
         }
         // Only a person can give a permission, whoever repeats it.
-        let gives_permission = contains_any(&lowercase_prose(clause), &TABLE.permits);
+        let gives_permission = gives_permission(clause);
         if !(topic.states_user_wishes() || topic.is_open_work() || gives_permission) {
             return ClauseDecision::Keep;
         }
@@ -289,24 +291,21 @@ impl Audit {
         if claims.iter().any(is_from_tool) {
             return ClauseDecision::Quote(ClauseOrigin::Tool);
         }
-        match origins.find_origin(clause, &claims) {
-            // In a section that speaks for people, what only somebody else said would become their wish.
-            Some(origin @ (ClauseOrigin::Tool | ClauseOrigin::Agent)) if topic.states_user_wishes() => {
-                ClauseDecision::Quote(origin)
+        let Some(origin) = origins.find_origin(clause, &claims) else { return ClauseDecision::Keep };
+        let speaks_for_people = topic.states_user_wishes();
+        let is_foreign = match origin {
+            ClauseOrigin::People => false,
+            // In a section that speaks for people, the words of a tool would become their wish.
+            ClauseOrigin::Tool => {
+                speaks_for_people
+                    || gives_permission
+                    || WordBag::new(clause).share_in(&index.conversation_words) < MAX_TOOL_ONLY_SHARE
             }
-            Some(ClauseOrigin::Nobody)
-                if topic == NotesTopic::Rules || topic.states_user_wishes() && gives_permission =>
-            {
-                ClauseDecision::Quote(ClauseOrigin::Nobody)
-            }
-            Some(ClauseOrigin::Tool)
-                if gives_permission
-                    || WordBag::new(clause).share_in(&index.conversation_words) < MAX_TOOL_ONLY_SHARE =>
-            {
-                ClauseDecision::Quote(ClauseOrigin::Tool)
-            }
-            _ => ClauseDecision::Keep,
-        }
+            // A writer puts people's wishes into other words, so only a permission needs their own.
+            ClauseOrigin::Agent | ClauseOrigin::Unclear => speaks_for_people && gives_permission,
+            ClauseOrigin::Nobody => topic == NotesTopic::Rules || speaks_for_people && gives_permission,
+        };
+        if is_foreign { ClauseDecision::Quote(origin) } else { ClauseDecision::Keep }
     }
 
     /// Returns the reason why a clause is wrong; `None` if it is not. Records the tool calls that a wrong
@@ -317,14 +316,19 @@ impl Audit {
         topic: NotesTopic,
         clause: &str,
         claims: &[Claim<'_>],
-        source: &SessionIndex,
+        session: &AuditContext<'_>,
     ) -> Option<String> {
+        let source = session.index;
         let reports_past = !topic.is_open_work() && !topic.states_user_wishes();
         // A plan may name what does not exist yet; a report may not.
         let is_invented = |claim: &&Claim<'_>| match claim.kind {
             ClaimKind::Url => !source.contains_claim(claim) && !claim.text.contains("..."),
             ClaimKind::Path => reports_past && is_subject(claim, text) && !source.contains_claim(claim),
-            ClaimKind::Identifier | ClaimKind::Number => reports_past && !source.contains_claim(claim),
+            ClaimKind::Identifier => reports_past && !source.contains_claim(claim),
+            ClaimKind::Number => {
+                let is_computed = parse_number(claim.text).is_some_and(|number| session.computed.contains(&number));
+                reports_past && !is_computed && !source.contains_claim(claim)
+            }
             ClaimKind::Code => false,
         };
         if let Some(unknown) = claims.iter().find(is_invented) {
@@ -346,6 +350,14 @@ impl Audit {
         }
         (reports_past && outcomes::is_misreported(clause, source)).then(|| "no result shows that output".to_owned())
     }
+}
+
+/// Returns the numbers in the parts of a summary that calculate something.
+fn find_computed_numbers(notes: &Notes) -> BTreeSet<u64> {
+    let calculates = |text: &&str| contains_any(&lowercase_prose(text), &TABLE.computes);
+    let parts = notes.parts().iter().map(|part| notes.text_of(part)).filter(calculates);
+    let claims = parts.flat_map(find_claims).filter(|claim| claim.kind == ClaimKind::Number);
+    claims.filter_map(|claim| parse_number(claim.text)).collect()
 }
 
 /// Returns whether an item is about this path: it is the first or second word.
@@ -372,7 +384,7 @@ const MAX_TOOL_ONLY_SHARE: f32 = 0.5;
 fn reason_for_origin(origin: ClauseOrigin) -> &'static str {
     match origin {
         ClauseOrigin::Tool => "only a tool's output says so, and no person; it is quoted as that",
-        _ => "no person said so; it is quoted as that",
+        _ => "no person said so in these words; it is quoted as that",
     }
 }
 

@@ -6,21 +6,28 @@
 use std::collections::HashMap;
 
 use super::claims::{Claim, ClaimKind, is_shell_command};
-use super::phrases::{TABLE, contains_any, lowercase_prose, on_one_line};
+use super::phrases::{TABLE, contains_any, gives_permission, on_one_line};
 use crate::checkpoint::{Checkpoint, Section};
-use crate::evidence::{Evidence, WordBag};
+use crate::evidence::{Evidence, WordBag, is_identifier_like};
 use crate::transcript::{BlockKind, BlockRole, Transcript, TurnKind};
 
 /// The share of a clause's words that one window of a source must contain to support the clause.
 const MIN_SUPPORT_SHARE: f32 = 0.6;
 /// The share of a clause's words that a window of people's words must contain if the clause paraphrases it.
 const MIN_PARAPHRASE_SHARE: f32 = 0.35;
+/// The share of a clause's words below which no source has the clause in any form.
+const MIN_TRACE_SHARE: f32 = 0.2;
+/// The share of a clause's words that one narrow window of a tool's output must contain if the clause is copied from it.
+const MIN_COPY_SHARE: f32 = 0.75;
+/// The number of words, without names and numbers, from which a clause that people did not say can be attributed. A
+/// shorter one stands in any long output.
+const MIN_ATTRIBUTED_WORDS: usize = 3;
 /// The lead of a tool's best window over that of people from which the clause is attributed to the tool.
 const TOOL_LEAD_SHARE: f32 = 0.2;
-/// The number of words that a window has for each word of the clause.
-const WINDOW_WORDS_PER_CLAUSE_WORD: usize = 4;
-/// The number of words that a window has in addition.
-const WINDOW_EXTRA_WORDS: usize = 16;
+/// The number of words that a window has for each word of the clause, and in addition: a paraphrase spreads over a
+/// passage, but a copy keeps its words together, whatever else a long output contains.
+const PASSAGE_WINDOW: (usize, usize) = (4, 16);
+const COPY_WINDOW: (usize, usize) = (1, 3);
 /// The maximum number of words of a source that are indexed, as a bound on memory. Chosen by hand.
 const MAX_WORDS: usize = 4_000_000;
 
@@ -31,21 +38,23 @@ pub(super) enum ClauseOrigin {
     People,
     /// The agent said it, and no tool output contains it.
     Agent,
-    /// A tool output contains it, and no person said it.
+    /// A tool output contains these words next to each other, and no person said it.
     Tool,
-    /// No source contains these words.
+    /// No source contains these words, but people or the agent said some of them.
+    Unclear,
+    /// No source contains even a part of it.
     Nobody,
 }
 
 impl ClauseOrigin {
-    const ALL: [Self; 4] = [Self::People, Self::Agent, Self::Tool, Self::Nobody];
+    const ALL: [Self; 5] = [Self::People, Self::Agent, Self::Tool, Self::Unclear, Self::Nobody];
 
     /// Returns the words before a quote with this origin.
     pub(super) fn quote_opening(self) -> &'static str {
         match self {
             Self::Tool => "A tool's output said: \u{201c}",
             Self::Agent => "The agent said, not the user: \u{201c}",
-            Self::People | Self::Nobody => "The summary says, not the user: \u{201c}",
+            Self::People | Self::Unclear | Self::Nobody => "The summary says, in no person's words: \u{201c}",
         }
     }
 }
@@ -139,12 +148,13 @@ impl OriginIndex {
         if keys.is_empty() {
             return None;
         }
-        let of = |passage: &WordPositions| passage.best_window_share(&self.word_ids, &keys);
-        let (people, tools) = (of(&self.people), of(&self.tools));
+        let of = |passage: &WordPositions| passage.best_window_share(&self.word_ids, &keys, PASSAGE_WINDOW);
+        let (people, agent) = (of(&self.people), of(&self.agent));
+        let tools = self.tools.best_window_share(&self.word_ids, &keys, COPY_WINDOW);
         let is_spoken = self.is_said_by_people(clause);
         let has_unsaid_instruction =
             claims.iter().any(|claim| is_instruction(claim) && !self.is_said_by_people(claim.text));
-        let gives_permission = contains_any(&lowercase_prose(clause), &TABLE.permits);
+        let gives_permission = gives_permission(clause);
         let is_permitted = !gives_permission || contains_any(&self.people_text, &TABLE.permits);
         let is_theirs = people >= MIN_SUPPORT_SHARE && tools < people + TOOL_LEAD_SHARE;
         // A paraphrase has some of people's words, and more of theirs than of any tool's.
@@ -152,10 +162,13 @@ impl OriginIndex {
         if is_spoken || ((is_theirs || is_paraphrase) && !has_unsaid_instruction && is_permitted) {
             return Some(ClauseOrigin::People);
         }
-        Some(if tools >= MIN_SUPPORT_SHARE {
+        let is_short = keys.iter().filter(|(word, _)| !is_identifier_like(word)).count() < MIN_ATTRIBUTED_WORDS;
+        Some(if tools >= MIN_COPY_SHARE && !is_short {
             ClauseOrigin::Tool
-        } else if of(&self.agent) >= MIN_SUPPORT_SHARE {
+        } else if agent >= MIN_SUPPORT_SHARE {
             ClauseOrigin::Agent
+        } else if is_short || people.max(agent) >= MIN_TRACE_SHARE {
+            ClauseOrigin::Unclear
         } else {
             ClauseOrigin::Nobody
         })
@@ -190,11 +203,16 @@ impl WordPositions {
     }
 
     /// Returns the largest share of these words, by weight, that one window contains.
-    fn best_window_share(&self, ids: &HashMap<String, u32>, keys: &[(String, f32)]) -> f32 {
+    fn best_window_share(
+        &self,
+        ids: &HashMap<String, u32>,
+        keys: &[(String, f32)],
+        (words_each, more_words): (usize, usize),
+    ) -> f32 {
         let wanted: HashMap<u32, f32> =
             keys.iter().filter_map(|(key, weight)| Some((*ids.get(key)?, *weight))).collect();
         let all: f32 = wanted.values().sum();
-        let reach = (keys.len() * WINDOW_WORDS_PER_CLAUSE_WORD + WINDOW_EXTRA_WORDS) as u32;
+        let reach = (keys.len() * words_each + more_words) as u32;
         let found: Vec<(u32, u32)> = self.words.iter().filter(|(_, id)| wanted.contains_key(id)).copied().collect();
         let mut inside: HashMap<u32, usize> = HashMap::new();
         let (mut first, mut weight, mut best) = (0, 0.0_f32, 0.0_f32);

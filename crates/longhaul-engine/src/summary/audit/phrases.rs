@@ -19,6 +19,8 @@ pub(super) struct PhraseTable {
     pub(super) editing: Vec<String>,
     pub(super) extensions: Vec<String>,
     pub(super) permits: Vec<String>,
+    pub(super) forbids: Vec<String>,
+    pub(super) computes: Vec<String>,
 }
 
 table! {
@@ -51,6 +53,14 @@ pub(super) fn remove_phrases(text: &str, phrases: &[String]) -> String {
         text = kept;
     }
     text
+}
+
+/// Returns whether a clause gives a permission.
+pub(super) fn gives_permission(clause: &str) -> bool {
+    // Signs of emphasis are no part of a word, and a permission in a block of code is one too.
+    let prose = lowercase_prose(&clause.replace("```", " "));
+    let prose = ["__", "*", " _", "_ "].iter().fold(prose, |prose, sign| prose.replace(sign, " "));
+    contains_any(&remove_phrases(&prose, &TABLE.forbids), &TABLE.permits)
 }
 
 /// Replaces each run of white space by one space.

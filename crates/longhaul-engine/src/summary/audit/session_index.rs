@@ -203,9 +203,13 @@ impl IndexedText {
                 self.numbers.insert(digits.to_owned());
             }
         }
-        // Digits in groups of three are one number.
-        for word in split_words(&text.replace(',', "")).filter(|word| parse_number(word).is_some()) {
-            self.numbers.insert(word.trim_matches(|c: char| !c.is_ascii_digit()).to_owned());
+        // Digits in groups of three are one number, also where letters touch them, as in `1,297\nThen`.
+        for digits in text.split(|c: char| !c.is_ascii_digit() && c != ',').map(|digits| digits.trim_matches(',')) {
+            let mut groups = digits.split(',');
+            let first = groups.next().unwrap_or_default();
+            if digits.contains(',') && (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3) {
+                self.numbers.insert(digits.replace(',', ""));
+            }
         }
         self.all.push_str(&text);
         self.all.push('\n');
