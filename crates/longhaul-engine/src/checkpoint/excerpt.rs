@@ -128,6 +128,10 @@ impl RankedPieces {
         self.pieces.len()
     }
 
+    pub(super) fn text(&self) -> &str {
+        self.text.as_str()
+    }
+
     pub(super) fn text_of(&self, piece: usize) -> &str {
         &self.text.as_str()[self.pieces[piece].0.clone()]
     }

@@ -318,7 +318,7 @@ pub(super) const MIN_REPEATED_BYTES: usize = 24;
 pub(super) const ITEM_MARKER_TOKENS: u64 = 3;
 
 /// A line up to this length stays whole in an excerpt; a longer one is split into sentences.
-pub(super) const MAX_WHOLE_LINE_BYTES: usize = 200;
+pub(super) const MAX_WHOLE_LINE_BYTES: usize = 80;
 /// A line of at least this length that does not end a sentence was wrapped by an editor, and continues on the next line.
 pub(super) const MIN_WRAPPED_LINE_BYTES: usize = 60;
 /// A smaller rest of the limit is not used for another passage.

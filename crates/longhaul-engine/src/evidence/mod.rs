@@ -254,9 +254,11 @@ pub(crate) fn has_question(text: &str) -> bool {
     text.lines().any(is_question) || sentences::split_sentences(text).iter().any(|sentence| is_question(sentence.text))
 }
 
-/// Returns whether a text has words that state a lasting rule ("always", "must not").
+/// Returns whether a text has words that state a lasting rule ("always", "must not"). "I have always loved horses" has such
+/// a word, but it tells about somebody and wishes nothing; "it must have been hard" is a guess.
 pub(crate) fn has_rule(text: &str) -> bool {
-    Cues::scan(text).has(Cue::Rule)
+    let cues = Cues::scan(text);
+    cues.has(Cue::Rule) && (cues.has(Cue::Wish) || !cues.has(Cue::Statement))
 }
 
 /// Returns whether a sentence of a person forbids, demands or limits something for longer than one task: it begins with
@@ -274,7 +276,7 @@ pub(crate) fn is_lasting_rule(sentence: &str) -> bool {
 /// than the rest.
 pub(crate) fn score_user_text(text: &str) -> f32 {
     let cues = Cues::scan(text);
-    let worth = match (cues.has(Cue::Rule), cues.has(Cue::Wish)) {
+    let worth = match (has_rule(text), cues.has(Cue::Wish)) {
         (true, _) => weights::USER_RULE_SCORE,
         (false, true) => weights::USER_WISH_SCORE,
         (false, false) => weights::USER_TEXT_SCORE,
