@@ -41,9 +41,9 @@ struct NamesOfInterest {
     names: Vec<(String, f64)>,
 }
 
-/// Finds the lines in the results of summarized reads and searches, the newest source first. A line is listed only
-/// where it was read last.
-pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
+/// Finds the lines in the results of summarized reads and searches from turn `first_open` on, the newest source first. A
+/// line is listed only where it was read last.
+pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<FoundLines> {
     let Some(names) = NamesOfInterest::collect(input) else { return Vec::new() };
     let reads: Vec<(&EvidenceItem, &ToolUse)> = input
         .evidence
@@ -51,7 +51,7 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
         .iter()
         .filter(|item| (input.is_summarized)(item.at.unit))
         .filter_map(|item| Some((item, item.tool_use()?)))
-        .filter(|(_, tool_use)| tool_use.action.is_read_only)
+        .filter(|(item, tool_use)| tool_use.action.is_read_only && item.at.unit >= first_open)
         .collect();
     let texts: Vec<String> = reads.iter().map(|(item, _)| (input.result_text)(item.at)).collect();
     let mut sources: Vec<Vec<MatchedLine<'_>>> =
@@ -66,7 +66,7 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
         let mut scored: Vec<(usize, f64)> = Vec::new();
         for (at, line) in matched.iter().enumerate() {
             let score = names.score(line, &counts);
-            if score >= MIN_LINE_SCORE && seen.insert(line.text.split_whitespace().collect()) {
+            if score >= MIN_LINE_SCORE && !is_remark_of_tool(line.text, &tool_use.request) && seen.insert(line.text.split_whitespace().collect()) {
                 scored.push((at, score));
             }
         }
@@ -77,11 +77,28 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
             .into_iter()
             .map(|(at, score)| (FoundLine { number: matched[at].number, text: matched[at].text.to_owned() }, score))
             .collect();
-        if !lines.is_empty() {
-            found.push(FoundLines { source: source_name(tool_use), turn: item.at.unit, lines });
+        let source = source_name(tool_use);
+        match found.iter_mut().find(|known: &&mut FoundLines| known.source == source) {
+            _ if lines.is_empty() => {}
+            Some(known) => known.lines.extend(lines),
+            None => found.push(FoundLines { source, turn: item.at.unit, lines }),
         }
     }
+    // The lines of one file in its order.
+    for source in &mut found {
+        source.lines.sort_by_key(|(line, _)| line.number);
+    }
     found
+}
+
+/// Returns whether a line is the tool's own remark about its work and not a line that it read: it repeats the pattern of
+/// the search in quotes, or it is in brackets as a whole, such as `(Open file: src/a.py)`.
+fn is_remark_of_tool(line: &str, request: &str) -> bool {
+    let line = line.trim();
+    let is_bracketed = (line.starts_with('(') && line.ends_with(')') || line.starts_with('[') && line.ends_with(']'))
+        && line.contains([' ', ':']);
+    let mut patterns = request.split('"').skip(1).step_by(2).filter(|pattern| !pattern.is_empty());
+    is_bracketed || patterns.any(|pattern| line.contains(&format!("\"{pattern}\"")))
 }
 
 /// Returns the file that a result is from if there is only one, else the search or the command.
@@ -251,6 +268,20 @@ fn is_definition(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn remarks_of_a_tool_are_told_from_lines_that_it_read() {
+        for (line, is_remark) in [
+            ("(Open file: /app/src/a.py)", true),
+            ("[File: /app/src/a.py (1997 lines total)]", true),
+            ("Found 1 matches for \"class Port\" in /app/src:", true),
+            ("End of matches for \"class Port\" in /app/src", true),
+            ("Line 12:class Port(Base):", false),
+            ("[port]", false),
+        ] {
+            assert_eq!(is_remark_of_tool(line, "search_dir \"class Port\" src"), is_remark, "{line}");
+        }
+    }
 
     #[test]
     fn line_numbers_are_split_in_all_common_forms() {

@@ -11,7 +11,7 @@ use super::input::CheckpointInput;
 use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
 use super::weights::{
-    FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
+    FINDING_AGE_LOSS, MAX_CHECKS, MAX_DONE_CALLS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
     MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
@@ -26,6 +26,8 @@ pub(super) enum StateLine<'d> {
     File(NetFileChange, Option<Check<'d>>),
     /// The checks since the last change, the newest first: those that passed, or those that did not.
     Checks(CheckGroup, Vec<Check<'d>>),
+    /// The calls that changed something outside the files and did not fail, oldest first.
+    Done(Vec<Check<'d>>),
     /// An edit that was refused, and that no later edit of the file replaced.
     RefusedEdit(&'d EvidenceItem),
     /// The task list of the agent.
@@ -52,6 +54,7 @@ pub(super) enum StateLabel {
     Passed,
     Failed,
     LastChecks,
+    Done,
     RefusedEdit,
     Tasks,
     Values,
@@ -63,12 +66,13 @@ pub(super) enum StateLabel {
 }
 
 impl StateLabel {
-    const TABLE: [(Self, &'static str); 13] = [
+    const TABLE: [(Self, &'static str); 14] = [
         (Self::Request, "Request: "),
         (Self::File, "Changed "),
         (Self::Passed, "Passed since the last change: "),
         (Self::Failed, "Failing: "),
         (Self::LastChecks, "Last checks: "),
+        (Self::Done, "Done: "),
         (Self::RefusedEdit, "Refused edit: "),
         (Self::Tasks, "Task list: "),
         (Self::Values, "Values: "),
@@ -96,6 +100,7 @@ impl StateLabel {
             StateLine::Checks(CheckGroup::Passed, _) => Self::Passed,
             StateLine::Checks(CheckGroup::Failed, _) => Self::Failed,
             StateLine::Checks(CheckGroup::WithoutChange, _) => Self::LastChecks,
+            StateLine::Done(_) => Self::Done,
             StateLine::RefusedEdit(_) => Self::RefusedEdit,
             StateLine::Tasks(_) => Self::Tasks,
             StateLine::Values(_) => Self::Values,
@@ -116,6 +121,7 @@ impl StateWeights {
             StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => self.checks,
             StateLabel::Tasks => self.tasks,
             StateLabel::File => self.file,
+            StateLabel::Done => self.done,
             StateLabel::RefusedEdit => self.refused_edit,
             StateLabel::Values => self.values,
             StateLabel::Finding => self.finding,
@@ -164,6 +170,9 @@ pub(super) struct State<'d> {
     pub(super) told_helpers: Vec<String>,
 }
 
+/// The arguments with which a program prints its usage or its version and does nothing else.
+const HELP_FLAGS: [&str; 4] = ["--help", "-h", "--version", "help"];
+
 /// Computes the state of the summarized turns. `files` are the net changes over the whole session.
 pub(super) fn compute<'d>(
     input: &CheckpointInput<'d>,
@@ -201,6 +210,7 @@ pub(super) fn compute<'d>(
     state.told_paths = work.iter().map(|file| file.path.clone()).collect();
     state.told_helpers = helpers.iter().map(|file| file.path.clone()).collect();
     let several = work.len() > 1;
+    let mut told_checks: HashSet<usize> = HashSet::new();
     for file in work {
         // Some tools run the tests with each edit.
         let own = uses
@@ -211,10 +221,11 @@ pub(super) fn compute<'d>(
         // A check after all changes has its own line.
         let is_told = |check: &Check<'_>| last_change.is_none_or(|change| check.index > change);
         let newest = checks.iter().find(|check| check.index > file.last_change && several);
-        let since = newest.filter(|check| !is_told(check)).copied();
+        let since = newest.filter(|check| !is_told(check) && told_checks.insert(check.index)).copied();
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
     }
     state.add_checks(&checks, last_change);
+    state.add_done(&uses);
     state.add_refused_edit(&uses);
     state.lines.extend(tasks.filter(|tasks| !tasks.is_empty()).map(StateLine::Tasks));
     let values = uses.values();
@@ -253,6 +264,16 @@ impl<'d> State<'d> {
         for (group, mut checks) in groups.into_iter().filter(|(_, checks)| !checks.is_empty()) {
             checks.truncate(MAX_CHECKS);
             self.lines.push(StateLine::Checks(group, checks));
+        }
+    }
+
+    fn add_done(&mut self, uses: &SummarizedUses<'d>) {
+        let done = uses.list.iter().filter(|(.., tool_use)| tool_use.changes_records());
+        let mut done: Vec<Check<'d>> = done.map(|(index, _, tool_use)| Check { tool_use, index: *index }).collect();
+        done.drain(..done.len().saturating_sub(MAX_DONE_CALLS));
+        if !done.is_empty() {
+            self.told_uses.extend(done.iter().map(|call| call.index));
+            self.lines.push(StateLine::Done(done));
         }
     }
 
@@ -337,7 +358,9 @@ impl<'d> SummarizedUses<'d> {
         let mut seen: Vec<&str> = Vec::new();
         let mut found = Vec::new();
         for (index, _, tool_use) in self.list.iter().rev() {
-            let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index);
+            let asks_for_help = tool_use.normalized_command.split_whitespace().any(|word| HELP_FLAGS.contains(&word));
+            let runs_script =
+                !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index) && !asks_for_help;
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
             if is_check
                 && tool_use.action.outcome != Outcome::Unanswered

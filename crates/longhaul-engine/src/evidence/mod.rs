@@ -244,6 +244,18 @@ pub(crate) fn last_sentence(text: &str) -> &str {
     sentences.last().map_or_else(|| text.trim_end().rsplit('\n').next().unwrap_or(text), |sentence| sentence.text)
 }
 
+/// Returns the last whole sentences that the author of a text wrote one after the other, of at most `most` bytes if there
+/// is more than one.
+pub(crate) fn last_sentences(text: &str, most: usize) -> &str {
+    let sentences = sentences::split_sentences(text);
+    let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
+    let Some(last) = sentences.last() else { return last_sentence(text) };
+    let end = offset(last.text) + last.text.len();
+    let starts = sentences.iter().rev().map(|sentence| offset(sentence.text));
+    let start = starts.take_while(|start| end - start <= most).last();
+    text[start.unwrap_or_else(|| offset(last.text))..end].trim()
+}
+
 /// Returns whether a word of a request says nothing about its topic ("the", "about").
 pub(crate) fn is_filler_word(word: &str) -> bool {
     EVIDENCE_WORDS.fillers.iter().any(|filler| filler == word)

@@ -79,7 +79,7 @@ impl<'d> CandidateCollector<'_, 'd> {
 
     /// Adds one candidate for each file and turn. A turn is split before each commit and before each run with
     /// a new outcome.
-    pub(super) fn add_file_changes(&mut self, history: &FileHistory<'d>) {
+    pub(super) fn add_file_changes(&mut self, history: &FileHistory<'d>, first_open: usize) {
         let fates = FileFates::new(&self.input.evidence.tool_uses);
         for item in &history.bulk {
             let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK);
@@ -90,6 +90,9 @@ impl<'d> CandidateCollector<'_, 'd> {
             let Some(change) = item.tool_use().and_then(|tool_use| tool_use.changes.get(file.change_index)) else {
                 continue;
             };
+            if item.at.unit < first_open && self.is_settled(file, first_open) {
+                continue;
+            }
             let is_undone = file.created && file.deleted;
             // The runs of a helper script tell what it is for.
             let is_helper = self.told_helpers.iter().any(|path| is_same_file(path, &file.path));
@@ -112,14 +115,28 @@ impl<'d> CandidateCollector<'_, 'd> {
         }
     }
 
+    /// Returns whether a file belongs to submitted work alone: no call from turn `first_open` on changed or read a file in
+    /// the same top folder. A host's demonstration with files of its own is such work.
+    fn is_settled(&self, file: &NetFileChange, first_open: usize) -> bool {
+        let tool_uses = &self.input.evidence.tool_uses;
+        let top = |path: &str| path.strip_prefix('/').map(|path| path.split('/').next().unwrap_or(path).to_owned());
+        let own = top(&file.path);
+        let later = tool_uses.iter().filter(|item| item.at.unit >= first_open).filter_map(EvidenceItem::tool_use);
+        let mut touched = later.flat_map(|tool_use| {
+            tool_use.read_paths().chain(tool_use.changes.iter().map(|change| change.path.as_str()))
+        });
+        first_open > 0 && own.is_some() && !touched.any(|path| top(path) == own)
+    }
+
     /// Adds the net effect on each file, in this order: existing files, new files, removed files, files that
     /// were only read.
-    pub(super) fn add_file_summaries(&mut self, files: NetFileChanges) {
+    pub(super) fn add_file_summaries(&mut self, files: NetFileChanges, first_open: usize) {
         let tool_uses = &self.input.evidence.tool_uses;
         let before = self.input.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> = before.iter().map(|note| (path_of_note(note), note)).collect();
         // Keep only the newest of the files that were only read.
         let mut list = files.into_list();
+        list.retain(|file| !self.is_settled(file, first_open));
         list.sort_by_key(|file| (file.is_changed(), file.last_use));
         let only_read = list.iter().filter(|file| !file.is_changed()).count();
         list.drain(..only_read.saturating_sub(MAX_READ_FILES));

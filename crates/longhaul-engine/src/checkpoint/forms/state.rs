@@ -10,7 +10,7 @@ use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::state::{Check, Repetition, StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights::{
-    CHECK_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_FILE_LINES, STATE_REQUEST_BYTES,
+    CHECK_CHARS, DONE_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_DONE, STATE_FILE_LINES, STATE_REQUEST_BYTES,
     STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
 };
 use crate::evidence::{EvidenceItem, Task, TaskState, score_user_text};
@@ -24,6 +24,7 @@ impl FormWriter<'_, '_> {
             StateLine::Request(item) => return self.request_line_forms(item, &label),
             StateLine::File(file, check) => self.file_line_forms(file, check.as_ref()),
             StateLine::Checks(_, checks) => self.check_forms(checks),
+            StateLine::Done(calls) => self.done_forms(calls),
             StateLine::RefusedEdit(item) => self.refused_line_forms(item),
             StateLine::Tasks(tasks) => self.task_forms(tasks),
             StateLine::Values(values) => self.value_forms(values),
@@ -35,7 +36,7 @@ impl FormWriter<'_, '_> {
                 text.map(|sentence| self.quoted(&sentence.text, STATE_WORDS_CHARS)).into_iter().collect()
             }
             StateLine::LastWords(item) => {
-                let last = crate::evidence::last_sentence(item.text());
+                let last = crate::evidence::last_sentences(item.text(), STATE_WORDS_CHARS);
                 vec![self.quoted(last, STATE_WORDS_CHARS)]
             }
         };
@@ -168,6 +169,27 @@ impl FormWriter<'_, '_> {
             "" => command,
             _ => command.append_literal(" → ").append(&outcome),
         }
+    }
+
+    /// Words the newest calls that changed something outside the files, oldest first.
+    fn done_forms(&mut self, calls: &[Check<'_>]) -> Vec<Redacted> {
+        let mut texts: Vec<Redacted> = Vec::new();
+        for Check { tool_use, .. } in calls {
+            let call = self.redact_line(&format!("{} {}", tool_use.action.tool, tool_use.request), DONE_CHARS[0]);
+            let result = self.redact(&tool_use.key_lines.joined());
+            let outcome = describe_outcome(tool_use, &result.one_line(DONE_CHARS[1]));
+            texts.push(match outcome.as_str() {
+                "" => call,
+                _ => call.append_literal(" → ").append(&outcome),
+            });
+        }
+        let shown = |most: usize| &texts[texts.len() - most.min(texts.len())..];
+        let join = |texts: &[Redacted]| {
+            texts.iter().enumerate().fold(Redacted::literal(""), |all, (at, text)| {
+                all.append_literal(if at == 0 { "" } else { "; " }).append(text)
+            })
+        };
+        STATE_DONE.map(|most| join(shown(most))).into()
     }
 
     fn refused_line_forms(&mut self, item: &EvidenceItem) -> Vec<Redacted> {
