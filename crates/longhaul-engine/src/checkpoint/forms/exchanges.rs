@@ -97,7 +97,7 @@ fn status_words(status: RequestStatus) -> &'static str {
         // A word of thanks is no proof that the work was done.
         RequestStatus::Unknown | RequestStatus::Accepted | RequestStatus::Revisited => "",
         RequestStatus::Submitted => " (submitted)",
-        RequestStatus::Rejected => " (the user rejected this)",
+        RequestStatus::Rejected => " (the user rejected the answer)",
         RequestStatus::Superseded => " (the user then wanted something else)",
     }
 }
@@ -131,6 +131,9 @@ impl FormWriter<'_, '_> {
                 break;
             }
             tokens += factor.apply(estimate(words)).number() + 1;
+            let earlier = text.order[..at].iter().filter(|(of, _)| of == name).map(|(_, piece)| *piece);
+            let heading = side.pieces.new_heading(*piece, earlier);
+            tokens += heading.map_or(0, |heading| factor.apply(estimate(heading)).number());
             let own = f64::from(side.pieces.value_of(*piece));
             if at + 1 < first {
                 opening_value += own;
@@ -162,7 +165,10 @@ impl FormWriter<'_, '_> {
             let pieces = RankedPieces::new(words, |piece: &str| user_piece_value(piece, rarity));
             Side { pieces, recall_id: self.recall_id(item) }
         });
-        let answer = exchange.answer.filter(|_| part != ExchangePart::Request).map(|item| {
+        // An answer that the user rejected is no answer.
+        let is_told = part == ExchangePart::Answer
+            || part == ExchangePart::Both && exchange.status != RequestStatus::Rejected;
+        let answer = exchange.answer.filter(|_| is_told).map(|item| {
             let words = item.tool_use().map_or_else(|| item.text().to_owned(), |call| call.key_lines.lines.join("\n"));
             let words = self.redact(&words).replace_with_literal("**", "");
             let pieces = RankedPieces::new(words, |piece: &str| agent_piece_value(piece, rarity));
