@@ -71,7 +71,7 @@ pub(super) struct LogWeights {
     pub(super) file_change: f64,
     pub(super) scratch_file_created: f64,
     pub(super) undone_change: f64,
-    pub(super) told_change_factor: f64,
+    pub(super) told_change: f64,
     pub(super) refused_edit: f64,
     pub(super) refused_then_edited_factor: f64,
     pub(super) failed_command: f64,
@@ -293,11 +293,16 @@ pub(super) const STATE_VALUES: [(usize, usize); 3] = [(3, 3), (6, 6), (12, 8)];
 pub(super) const STATE_WORDS_CHARS: usize = 320;
 pub(super) const COMMAND_CHARS: [usize; 2] = [90, 260];
 pub(super) const OUTCOME_CHARS: [usize; 2] = [150, 420];
+/// The earlier runs of a command with another outcome, and the length of each outcome.
+pub(super) const MAX_EARLIER_RUNS: usize = 3;
+pub(super) const EARLIER_OUTCOME_CHARS: usize = 110;
 pub(super) const FILE_NAMES_CHARS: [usize; 2] = [160, 400];
 pub(super) const CARRIED_ITEM_CHARS: [usize; 2] = [160, 600];
 /// The removed and the added lines of a change in its forms, and the length of each.
 pub(super) const REMOVED_LINES: [usize; 3] = [1, 2, 4];
 pub(super) const ADDED_LINES: [usize; 3] = [1, 3, 8];
+/// More changed lines have a line of their own each.
+pub(super) const MAX_INLINE_LINES: usize = 2;
 pub(super) const CHANGED_LINE_CHARS: [usize; 3] = [90, 120, 150];
 /// The longest form of a message that a host passed on.
 pub(super) const MAX_RELAYED_MESSAGE_BYTES: usize = 5_000;

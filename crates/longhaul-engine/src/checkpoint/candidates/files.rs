@@ -96,7 +96,8 @@ impl<'d> CandidateCollector<'_, 'd> {
             let is_undone = file.created && file.deleted;
             // The runs of a helper script tell what it is for.
             let is_helper = self.told_helpers.iter().any(|path| is_same_file(path, &file.path));
-            if is_helper {
+            let is_told = self.told_paths.iter().any(|path| is_same_file(path, &file.path));
+            if is_helper || is_told {
                 continue;
             }
             let (size, value) = if is_undone {
@@ -104,14 +105,17 @@ impl<'d> CandidateCollector<'_, 'd> {
             } else {
                 fates.value_of_change(change, file.last_use, &self.input.weights.log)
             };
-            let is_told = self.told_paths.iter().any(|path| is_same_file(path, &file.path));
-            // The state has the lines that are there in the end.
-            let (size, value) = match is_told {
-                true => (ChangeDetail::Brief, value * self.input.weights.log.told_change_factor),
-                false => (size, value),
-            };
             let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK + file.change_index);
             self.add(CandidateSource::FileChange(item, file.clone(), size), at, value);
+        }
+        // Of a file in the state, the log has what all its changes come to.
+        let told: Vec<&NetFileChange> =
+            history.all.iter().filter(|file| self.told_paths.contains(&file.path)).collect();
+        for file in told {
+            let item = &self.input.evidence.tool_uses[file.last_change];
+            let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK + file.change_index);
+            let value = self.input.weights.log.told_change;
+            self.add(CandidateSource::FileChange(item, file.clone(), ChangeDetail::Full), at, value);
         }
     }
 

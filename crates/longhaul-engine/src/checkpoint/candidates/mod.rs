@@ -44,7 +44,7 @@ impl DraftCandidate<'_> {
             CandidateSource::FileChange(item, ..)
             | CandidateSource::BulkChange(item)
             | CandidateSource::RefusedEdit(item)
-            | CandidateSource::Command(item, _) => Some(item.at),
+            | CandidateSource::Command(item, ..) => Some(item.at),
             CandidateSource::OtherCalls(items) => items.first().map(|item| item.at),
             _ => None,
         }
@@ -99,8 +99,9 @@ pub(super) enum CandidateSource<'d> {
     BulkChange(&'d EvidenceItem),
     /// An edit that was not applied.
     RefusedEdit(&'d EvidenceItem),
-    /// A command that was run, and how many times its output was the same.
-    Command(&'d EvidenceItem, usize),
+    /// The last run of a command, how many times its output was the same, and earlier runs with another outcome, oldest
+    /// first.
+    Command(&'d EvidenceItem, usize, Vec<&'d EvidenceItem>),
     /// A call of any other tool, or several calls with the same short answer.
     OtherCalls(Vec<&'d EvidenceItem>),
     /// A question to the user with the answer.

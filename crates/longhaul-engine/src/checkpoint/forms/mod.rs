@@ -214,7 +214,9 @@ impl<'w, 'd> FormWriter<'w, 'd> {
             }
             CandidateSource::BulkChange(item) => (Section::CompletedActions, self.bulk_change_forms(item)),
             CandidateSource::RefusedEdit(item) => (Section::CompletedActions, self.refused_edit_forms(item)),
-            CandidateSource::Command(item, times) => (Section::CompletedActions, self.command_forms(item, *times)),
+            CandidateSource::Command(item, times, earlier) => {
+                (Section::CompletedActions, self.command_forms(item, *times, earlier))
+            }
             CandidateSource::OtherCalls(items) => (Section::CompletedActions, self.call_forms(items)),
             CandidateSource::Question(item) => (Section::ResolvedQuestions, self.question_forms(item)),
             CandidateSource::FileSummary(file, before) => {

@@ -79,6 +79,9 @@ impl FormWriter<'_, '_> {
             file if file.changes == 1 => Redacted::literal(" (1 edit)"),
             file => Redacted::literal(" (").append_number(file.changes).append_literal(" edits)"),
         };
+        if let Some(from) = &file.copied_from {
+            how = how.append_literal(", last copied from ").append(&self.code(from, MAX_PATH_CHARS));
+        }
         if let Some(script) = &file.written_by {
             how = how.append_literal(", last by the script ").append(&self.redact_line(&script.name, MAX_SCRIPT_CHARS));
         }
