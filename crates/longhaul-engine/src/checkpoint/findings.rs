@@ -16,7 +16,7 @@ use super::weights::{
     MAX_READ_BYTES, MIN_FINDING_NAME_BYTES, MIN_LINE_SCORE, REQUEST_NAME_WEIGHT, SEARCH_NAME_WEIGHT,
 };
 use crate::action::Verb;
-use crate::evidence::{EvidenceItem, ToolUse, is_identifier, split_words};
+use crate::evidence::{EvidenceItem, ToolUse, is_identifier, printed_text, split_words};
 use crate::truncate::first_bytes;
 
 /// The best lines of one source.
@@ -53,7 +53,8 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<
         .filter_map(|item| Some((item, item.tool_use()?)))
         .filter(|(item, tool_use)| tool_use.action.is_read_only && item.at.unit >= first_open)
         .collect();
-    let texts: Vec<String> = reads.iter().map(|(item, _)| (input.result_text)(item.at)).collect();
+    let texts: Vec<String> =
+        reads.iter().map(|(item, _)| printed_text(&(input.result_text)(item.at)).into_owned()).collect();
     let mut sources: Vec<Vec<MatchedLine<'_>>> =
         texts.iter().map(|text| names.match_lines(first_bytes(text, MAX_READ_BYTES))).collect();
     let mut counts = vec![0_usize; names.names.len()];
@@ -92,13 +93,15 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<
 }
 
 /// Returns whether a line is the tool's own remark about its work and not a line that it read: it repeats the pattern of
-/// the search in quotes, or it is in brackets as a whole, such as `(Open file: src/a.py)`.
+/// the search in quotes, it names the whole path that was read, or it is in brackets as a whole, such as
+/// `(Open file: src/a.py)`.
 fn is_remark_of_tool(line: &str, request: &str) -> bool {
     let line = line.trim();
+    let names_path = request.contains('/') && !request.contains(char::is_whitespace) && line.contains(request);
     let is_bracketed = (line.starts_with('(') && line.ends_with(')') || line.starts_with('[') && line.ends_with(']'))
         && line.contains([' ', ':']);
     let mut patterns = request.split('"').skip(1).step_by(2).filter(|pattern| !pattern.is_empty());
-    is_bracketed || patterns.any(|pattern| line.contains(&format!("\"{pattern}\"")))
+    is_bracketed || names_path || patterns.any(|pattern| line.contains(&format!("\"{pattern}\"")))
 }
 
 /// Returns the file that a result is from if there is only one, else the search or the command.
@@ -236,7 +239,7 @@ fn split_line_number(line: &str) -> (Option<usize>, &str) {
         _ => bare,
     };
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
-    let behind = bare[digits..].strip_prefix([':', '|', '→', '\t', '-']);
+    let behind = bare[digits..].strip_prefix([':', '|', '→', '\t', '-']).or_else(|| bare[digits..].strip_prefix(" |"));
     match (digits, behind) {
         (1..=7, Some(rest)) => (bare[..digits].parse().ok(), rest.trim()),
         _ => (None, line.trim()),
@@ -290,6 +293,7 @@ mod tests {
             ("42:def port(self):", Some(42), "def port(self):"),
             ("src/a.rs:7:fn main() {", Some(7), "fn main() {"),
             ("12| let x = 1;", Some(12), "let x = 1;"),
+            (" 12 | let x = 1;", Some(12), "let x = 1;"),
             ("plain text", None, "plain text"),
         ] {
             assert_eq!(split_line_number(line), (number, text));

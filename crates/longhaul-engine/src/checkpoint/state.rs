@@ -15,7 +15,8 @@ use super::weights::{
     MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
-use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse};
+use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse, printed_text};
+use crate::shell;
 use crate::tools::installs_something;
 
 /// One line of the state.
@@ -157,6 +158,8 @@ pub(super) enum Repetition<'d> {
     RefusedEdits(&'d str, usize),
     /// A command that failed this many times in the same way, with no change in between.
     Runs(&'d str, usize),
+    /// The searches that found nothing, oldest first.
+    EmptySearches(Vec<&'d str>),
 }
 
 /// The state, with what it already tells, so that the log does not repeat it.
@@ -233,6 +236,10 @@ pub(super) fn compute<'d>(
         state.lines.push(StateLine::Values(values));
     }
     state.lines.extend(uses.repetitions().into_iter().map(StateLine::Repetition));
+    let empty = uses.empty_searches(input);
+    if empty.len() >= MIN_REPEATS {
+        state.lines.push(StateLine::Repetition(Repetition::EmptySearches(empty)));
+    }
     if !helpers.is_empty() {
         state.lines.push(StateLine::HelperFiles(helpers.iter().map(|file| file.path.clone()).collect()));
     }
@@ -392,6 +399,22 @@ impl<'d> SummarizedUses<'d> {
         names
     }
 
+    /// Returns the searches that found nothing.
+    fn empty_searches(&self, input: &CheckpointInput<'_>) -> Vec<&'d str> {
+        const SEARCH_COMMANDS: [&str; 6] = ["rg", "grep", "egrep", "ag", "find", "fd"];
+        let is_search = |tool_use: &ToolUse| match tool_use.action.verb {
+            Verb::Search => true,
+            Verb::Run if tool_use.action.is_read_only => shell::parse_commands(&tool_use.request)
+                .iter()
+                .find(|command| command.name() != "cd")
+                .is_some_and(|command| SEARCH_COMMANDS.contains(&command.name())),
+            _ => false,
+        };
+        let searches = self.list.iter().filter(|(.., tool_use)| is_search(tool_use));
+        let empty = searches.filter(|(_, item, _)| found_nothing(&printed_text(&(input.result_text)(item.at))));
+        empty.map(|(.., tool_use)| tool_use.request.as_str()).collect()
+    }
+
     /// Returns what was done at least [`MIN_REPEATS`] times with the same result.
     fn repetitions(&self) -> Vec<Repetition<'d>> {
         let (mut reads, mut refused, mut runs) = (Counts::default(), Counts::default(), Counts::default());
@@ -418,6 +441,14 @@ impl<'d> SummarizedUses<'d> {
         let runs = runs.most().map(|(command, count)| Repetition::Runs(command, count));
         reads.into_iter().chain(refused).chain(runs).collect()
     }
+}
+
+/// Returns whether a search printed nothing, or that there is nothing.
+fn found_nothing(printed: &str) -> bool {
+    const NOTHING: [&str; 4] = ["no matches", "no files", "no results", "found 0"];
+    let printed = printed.trim();
+    NOTHING.iter().any(|words| printed.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words)))
+        || printed.is_empty()
 }
 
 /// How often each thing was done with each result.

@@ -279,7 +279,7 @@ pub(super) const MIN_ASKED_BACK_DENSITY: f32 = 0.8;
 /// The request in the state.
 pub(super) const STATE_REQUEST_BYTES: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
 /// The added and the removed lines of a file in the state, and the length of each.
-pub(super) const STATE_FILE_LINES: [(usize, usize); 3] = [(1, 0), (2, 1), (3, 1)];
+pub(super) const STATE_FILE_LINES: [(usize, usize); 2] = [(1, 0), (2, 1)];
 pub(super) const STATE_CODE_CHARS: usize = 110;
 /// The number of done calls in the forms of their line; each has its arguments and its outcome in so many characters.
 pub(super) const STATE_DONE: [usize; 3] = [2, 4, 6];

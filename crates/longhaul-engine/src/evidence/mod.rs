@@ -36,7 +36,7 @@ use crate::transcript::{Block, BlockKind, BlockPosition, Speaker, Transcript, Tu
 pub(crate) use assistant_text::{AssistantText, KeySentence, score_sentence};
 use extract::CallSource;
 pub(crate) use extract::EvidenceContent;
-pub(crate) use key_lines::KeyLines;
+pub(crate) use key_lines::{KeyLines, printed_text};
 pub(crate) use named_values::NamedValue;
 pub(crate) use reception::{Reception, is_small_talk, reception};
 pub(crate) use sentence_fingerprint::{SentenceFingerprint, has_inner_capital, is_identifier, split_words};

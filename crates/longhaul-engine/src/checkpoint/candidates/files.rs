@@ -125,11 +125,15 @@ impl<'d> CandidateCollector<'_, 'd> {
         let tool_uses = &self.input.evidence.tool_uses;
         let top = |path: &str| path.strip_prefix('/').map(|path| path.split('/').next().unwrap_or(path).to_owned());
         let own = top(&file.path);
+        let is_near = |path: &str| match &own {
+            Some(own) => top(path).as_ref() == Some(own),
+            None => is_same_file(path, &file.path),
+        };
         let later = tool_uses.iter().filter(|item| item.at.unit >= first_open).filter_map(EvidenceItem::tool_use);
         let mut touched = later.flat_map(|tool_use| {
             tool_use.read_paths().chain(tool_use.changes.iter().map(|change| change.path.as_str()))
         });
-        first_open > 0 && own.is_some() && !touched.any(|path| top(path) == own)
+        first_open > 0 && !touched.any(is_near)
     }
 
     /// Adds the net effect on each file, in this order: existing files, new files, removed files, files that

@@ -76,6 +76,8 @@ impl<'d> CandidateCollector<'_, 'd> {
             _ if !is_lookup_tool(&action.tool) => {
                 self.add(CandidateSource::OtherCalls(vec![item]), last, self.input.weights.log.file_change);
             }
+            // The same look-up was repeated later.
+            _ if !seen.lookups.insert((&action.tool, &tool_use.request)) => {}
             _ => {
                 // Group many look-ups with the same short answer.
                 if let Some(place) = seen.find_or_record_similar(tool_use, self.candidates.len())
@@ -104,6 +106,8 @@ struct NewerCalls<'d> {
     changed_paths: HashSet<&'d str>,
     /// The refused edits, each with its path and the reason.
     refusals: HashSet<(&'d str, &'d str)>,
+    /// The look-ups, each with its tool and its arguments.
+    lookups: HashSet<(&'d str, &'d str)>,
     /// The number of calls of each tool.
     calls_by_tool: HashMap<&'d str, usize>,
     /// For each tool and short answer, the index of the candidate that groups the look-ups.

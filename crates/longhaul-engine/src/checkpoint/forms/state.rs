@@ -252,6 +252,15 @@ impl FormWriter<'_, '_> {
             Repetition::Reads(path, times) => (*path, *times, " was read "),
             Repetition::RefusedEdits(path, times) => (*path, *times, " refused the same edit "),
             Repetition::Runs(command, times) => (*command, *times, " failed in the same way "),
+            Repetition::EmptySearches(searches) => {
+                let words = Redacted::literal("").append_number(searches.len()).append_literal(" searches found nothing: ");
+                let shown = searches.iter().rev().take(STATE_TASKS[1]).rev();
+                let listed = shown.map(|search| self.code(search, CHECK_CHARS[0]));
+                let listed: Vec<Redacted> = listed.collect();
+                return listed.iter().enumerate().fold(words, |all, (at, search)| {
+                    all.append_literal(if at == 0 { "" } else { ", " }).append(search)
+                });
+            }
         };
         self.code(what, CHECK_CHARS[1]).append_literal(words).append_number(times).append_literal(" times")
     }
