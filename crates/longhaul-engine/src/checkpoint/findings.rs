@@ -265,7 +265,9 @@ fn is_definition(line: &str) -> bool {
         "interface ",
         "type ",
     ];
-    OPENINGS.iter().any(|opening| line.starts_with(opening))
+    // A function that is bound to a name: `const load = async () => {`.
+    let binds = ["const ", "let ", "export const "].iter().any(|opening| line.starts_with(opening));
+    OPENINGS.iter().any(|opening| line.starts_with(opening)) || binds && line.ends_with(['(', '{'])
 }
 
 #[cfg(test)]

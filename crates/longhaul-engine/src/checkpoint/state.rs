@@ -11,7 +11,7 @@ use super::input::CheckpointInput;
 use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
 use super::weights::{
-    FINDING_AGE_LOSS, MAX_CHECKS, MAX_DONE_CALLS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
+    FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_CALLS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
     MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
@@ -28,7 +28,7 @@ pub(super) enum StateLine<'d> {
     /// The checks since the last change, the newest first: those that passed, or those that did not.
     Checks(CheckGroup, Vec<Check<'d>>),
     /// The calls that changed something outside the files and did not fail, oldest first.
-    Done(Vec<Check<'d>>),
+    Called(Vec<Check<'d>>),
     /// An edit that was refused, and that no later edit of the file replaced.
     RefusedEdit(&'d EvidenceItem),
     /// The task list of the agent.
@@ -55,7 +55,7 @@ pub(super) enum StateLabel {
     Passed,
     Failed,
     LastChecks,
-    Done,
+    Called,
     RefusedEdit,
     Tasks,
     Values,
@@ -73,7 +73,7 @@ impl StateLabel {
         (Self::Passed, "Passed since the last change: "),
         (Self::Failed, "Failing: "),
         (Self::LastChecks, "Last checks: "),
-        (Self::Done, "Done: "),
+        (Self::Called, "Called: "),
         (Self::RefusedEdit, "Refused edit: "),
         (Self::Tasks, "Task list: "),
         (Self::Values, "Values: "),
@@ -101,7 +101,7 @@ impl StateLabel {
             StateLine::Checks(CheckGroup::Passed, _) => Self::Passed,
             StateLine::Checks(CheckGroup::Failed, _) => Self::Failed,
             StateLine::Checks(CheckGroup::WithoutChange, _) => Self::LastChecks,
-            StateLine::Done(_) => Self::Done,
+            StateLine::Called(_) => Self::Called,
             StateLine::RefusedEdit(_) => Self::RefusedEdit,
             StateLine::Tasks(_) => Self::Tasks,
             StateLine::Values(_) => Self::Values,
@@ -122,7 +122,7 @@ impl StateWeights {
             StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => self.checks,
             StateLabel::Tasks => self.tasks,
             StateLabel::File => self.file,
-            StateLabel::Done => self.done,
+            StateLabel::Called => self.called,
             StateLabel::RefusedEdit => self.refused_edit,
             StateLabel::Values => self.values,
             StateLabel::Finding => self.finding,
@@ -228,7 +228,7 @@ pub(super) fn compute<'d>(
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
     }
     state.add_checks(&checks, last_change);
-    state.add_done(&uses);
+    state.add_called(&uses);
     state.add_refused_edit(&uses);
     state.lines.extend(tasks.filter(|tasks| !tasks.is_empty()).map(StateLine::Tasks));
     let values = uses.values();
@@ -274,13 +274,13 @@ impl<'d> State<'d> {
         }
     }
 
-    fn add_done(&mut self, uses: &SummarizedUses<'d>) {
+    fn add_called(&mut self, uses: &SummarizedUses<'d>) {
         let done = uses.list.iter().filter(|(.., tool_use)| tool_use.changes_records());
         let mut done: Vec<Check<'d>> = done.map(|(index, _, tool_use)| Check { tool_use, index: *index }).collect();
-        done.drain(..done.len().saturating_sub(MAX_DONE_CALLS));
+        done.drain(..done.len().saturating_sub(MAX_STATE_CALLS));
         if !done.is_empty() {
             self.told_uses.extend(done.iter().map(|call| call.index));
-            self.lines.push(StateLine::Done(done));
+            self.lines.push(StateLine::Called(done));
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) struct StateWeights {
     pub(super) checks: f64,
     pub(super) tasks: f64,
     pub(super) file: f64,
-    pub(super) done: f64,
+    pub(super) called: f64,
     pub(super) refused_edit: f64,
     pub(super) values: f64,
     pub(super) finding: f64,
@@ -190,7 +190,7 @@ pub(super) const MIN_MESSAGE_SCORE: f32 = 2.0;
 pub(super) const MAX_STATE_FILES: usize = 5;
 pub(super) const MAX_CHECKS: usize = 4;
 /// The calls with an effect outside the files that the state lists.
-pub(super) const MAX_DONE_CALLS: usize = 6;
+pub(super) const MAX_STATE_CALLS: usize = 6;
 pub(super) const MAX_VALUE_NAMES: usize = 12;
 pub(super) const MAX_VALUES_PER_NAME: usize = 8;
 /// The lines of the state.
@@ -216,7 +216,7 @@ pub(super) const MIN_FINDING_NAME_BYTES: usize = 4;
 /// result that is searched.
 pub(super) const DEFINITION_BONUS: f64 = 1.0;
 pub(super) const MIN_LINE_SCORE: f64 = 1.2;
-pub(super) const MAX_LINES_PER_SOURCE: usize = 8;
+pub(super) const MAX_LINES_PER_SOURCE: usize = 16;
 pub(super) const MAX_FINDING_LINE_BYTES: usize = 240;
 pub(super) const MAX_READ_BYTES: usize = 200_000;
 /// A word tells what a text is about if at most this share of the texts have it, or so many. A later request that has so
@@ -281,9 +281,9 @@ pub(super) const STATE_REQUEST_BYTES: [usize; 5] = [160, 500, 1_500, 5_000, 20_0
 /// The added and the removed lines of a file in the state, and the length of each.
 pub(super) const STATE_FILE_LINES: [(usize, usize); 2] = [(1, 0), (2, 1)];
 pub(super) const STATE_CODE_CHARS: usize = 110;
-/// The number of done calls in the forms of their line; each has its arguments and its outcome in so many characters.
-pub(super) const STATE_DONE: [usize; 3] = [2, 4, 6];
-pub(super) const DONE_CHARS: [usize; 2] = [160, 100];
+/// The number of calls in the forms of their line; each has its arguments and its outcome in so many characters.
+pub(super) const STATE_CALLS: [usize; 3] = [2, 4, 6];
+pub(super) const STATE_CALL_CHARS: [usize; 2] = [160, 100];
 /// The command of a check; its outcome has twice the length.
 pub(super) const CHECK_CHARS: [usize; 2] = [80, 160];
 /// The tasks of each kind, the names of values and the values of each, and a quoted sentence of the agent.

@@ -90,7 +90,7 @@ impl CandidateCollector<'_, '_> {
             }
             StateLabel::File => path_of_line(earlier).is_some_and(has_file),
             StateLabel::Finding => has_new(label),
-            StateLabel::Done | StateLabel::Helpers | StateLabel::Installed | StateLabel::Request => false,
+            StateLabel::Called | StateLabel::Helpers | StateLabel::Installed | StateLabel::Request => false,
             StateLabel::RefusedEdit | StateLabel::Tasks | StateLabel::Values => has_new(label),
         }
     }

@@ -10,7 +10,7 @@ use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::state::{Check, Repetition, StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights::{
-    CHECK_CHARS, DONE_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_DONE, STATE_FILE_LINES, STATE_REQUEST_BYTES,
+    CHECK_CHARS, STATE_CALL_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_CALLS, STATE_FILE_LINES, STATE_REQUEST_BYTES,
     STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
 };
 use crate::evidence::{EvidenceItem, Task, TaskState, score_user_text};
@@ -24,7 +24,7 @@ impl FormWriter<'_, '_> {
             StateLine::Request(item) => return self.request_line_forms(item, &label),
             StateLine::File(file, check) => self.file_line_forms(file, check.as_ref()),
             StateLine::Checks(_, checks) => self.check_forms(checks),
-            StateLine::Done(calls) => self.done_forms(calls),
+            StateLine::Called(calls) => self.call_line_forms(calls),
             StateLine::RefusedEdit(item) => self.refused_line_forms(item),
             StateLine::Tasks(tasks) => self.task_forms(tasks),
             StateLine::Values(values) => self.value_forms(values),
@@ -175,12 +175,12 @@ impl FormWriter<'_, '_> {
     }
 
     /// Words the newest calls that changed something outside the files, oldest first.
-    fn done_forms(&mut self, calls: &[Check<'_>]) -> Vec<Redacted> {
+    fn call_line_forms(&mut self, calls: &[Check<'_>]) -> Vec<Redacted> {
         let mut texts: Vec<Redacted> = Vec::new();
         for Check { tool_use, .. } in calls {
-            let call = self.redact_line(&format!("{} {}", tool_use.action.tool, tool_use.request), DONE_CHARS[0]);
+            let call = self.redact_line(&format!("{} {}", tool_use.action.tool, tool_use.request), STATE_CALL_CHARS[0]);
             let result = self.redact(&tool_use.key_lines.joined());
-            let outcome = describe_outcome(tool_use, &result.one_line(DONE_CHARS[1]));
+            let outcome = describe_outcome(tool_use, &result.one_line(STATE_CALL_CHARS[1]));
             texts.push(match outcome.as_str() {
                 "" => call,
                 _ => call.append_literal(" → ").append(&outcome),
@@ -192,7 +192,7 @@ impl FormWriter<'_, '_> {
                 all.append_literal(if at == 0 { "" } else { "; " }).append(text)
             })
         };
-        STATE_DONE.map(|most| join(shown(most))).into()
+        STATE_CALLS.map(|most| join(shown(most))).into()
     }
 
     fn refused_line_forms(&mut self, item: &EvidenceItem) -> Vec<Redacted> {
