@@ -31,7 +31,9 @@ pub(super) struct FoundLines {
 
 /// One line of a result.
 pub(super) struct FoundLine {
-    pub(super) number: Option<usize>,
+    /// The line number, if the tool printed one.
+    number: Option<usize>,
+    /// The line with its number as the tool printed it, without the path of a search in several files.
     pub(super) text: String,
 }
 
@@ -76,7 +78,7 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<
         scored.sort_by_key(|(at, _)| *at);
         let lines: Vec<(FoundLine, f64)> = scored
             .into_iter()
-            .map(|(at, score)| (FoundLine { number: matched[at].number, text: matched[at].text.to_owned() }, score))
+            .map(|(at, score)| (FoundLine { number: matched[at].number, text: matched[at].numbered.to_owned() }, score))
             .collect();
         let source = source_name(tool_use);
         match found.iter_mut().find(|known: &&mut FoundLines| known.source == source) {
@@ -132,6 +134,8 @@ fn searched_file(command: &str) -> Option<&str> {
 struct MatchedLine<'t> {
     number: Option<usize>,
     text: &'t str,
+    /// The line with its number.
+    numbered: &'t str,
     /// The indices of the names in it.
     names: Vec<usize>,
     is_definition: bool,
@@ -208,10 +212,10 @@ impl NamesOfInterest {
             let start = text[..hit.start()].rfind('\n').map_or(0, |at| at + 1);
             let end = text[hit.end()..].find('\n').map_or(text.len(), |at| hit.end() + at);
             open = start..end;
-            let (number, line) = split_line_number(&text[start..end]);
+            let (number, line, numbered) = split_line_number(&text[start..end]);
             if line.len() <= MAX_FINDING_LINE_BYTES && line.chars().any(char::is_alphabetic) {
                 let defines = is_definition(line);
-                lines.push(MatchedLine { number, text: line, names: vec![name], is_definition: defines });
+                lines.push(MatchedLine { number, text: line, numbered, names: vec![name], is_definition: defines });
             } else {
                 open = 0..0;
             }
@@ -226,8 +230,9 @@ impl NamesOfInterest {
     }
 }
 
-/// Splits the line number from the beginning of a line, as `cat -n`, `grep -n` and editors print it.
-fn split_line_number(line: &str) -> (Option<usize>, &str) {
+/// Splits the line number from the beginning of a line, as `cat -n`, `grep -n` and editors print it. Returns the number, the
+/// line without it, and the line with it.
+fn split_line_number(line: &str) -> (Option<usize>, &str, &str) {
     let bare = line.trim_start();
     // A search in several files prints the path first.
     let bare = match bare.split_once(':') {
@@ -241,8 +246,8 @@ fn split_line_number(line: &str) -> (Option<usize>, &str) {
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
     let behind = bare[digits..].strip_prefix([':', '|', '→', '\t', '-']).or_else(|| bare[digits..].strip_prefix(" |"));
     match (digits, behind) {
-        (1..=7, Some(rest)) => (bare[..digits].parse().ok(), rest.trim()),
-        _ => (None, line.trim()),
+        (1..=7, Some(rest)) => (bare[..digits].parse().ok(), rest.trim(), bare.trim_end()),
+        _ => (None, line.trim(), line.trim()),
     }
 }
 
@@ -290,15 +295,14 @@ mod tests {
 
     #[test]
     fn line_numbers_are_split_in_all_common_forms() {
-        for (line, number, text) in [
-            ("   118\t    yield from queryset", Some(118), "yield from queryset"),
-            ("42:def port(self):", Some(42), "def port(self):"),
-            ("src/a.rs:7:fn main() {", Some(7), "fn main() {"),
-            ("12| let x = 1;", Some(12), "let x = 1;"),
-            (" 12 | let x = 1;", Some(12), "let x = 1;"),
-            ("plain text", None, "plain text"),
+        for (line, number, text, numbered) in [
+            ("   118\t    yield from queryset", Some(118), "yield from queryset", "118\t    yield from queryset"),
+            ("42:def port(self):", Some(42), "def port(self):", "42:def port(self):"),
+            ("src/a.rs:7:fn main() {", Some(7), "fn main() {", "7:fn main() {"),
+            (" 12 | let x = 1;", Some(12), "let x = 1;", "12 | let x = 1;"),
+            ("plain text", None, "plain text", "plain text"),
         ] {
-            assert_eq!(split_line_number(line), (number, text));
+            assert_eq!(split_line_number(line), (number, text, numbered));
         }
     }
 }

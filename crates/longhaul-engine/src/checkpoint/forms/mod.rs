@@ -241,11 +241,7 @@ impl<'w, 'd> FormWriter<'w, 'd> {
             }
             CandidateSource::FoundLine(source, line) => {
                 let source = self.redact_line(source, MAX_SOURCE_CHARS);
-                let text = self.redact_line(&line.text, usize::MAX);
-                let line = match line.number {
-                    Some(number) => Redacted::literal("").append_number(number).append_literal(": ").append(&text),
-                    None => text,
-                };
+                let line = self.redact_line(&line.text, usize::MAX);
                 (Section::CriticalContext, vec![CandidateText::QuotedLine(source, line)])
             }
             CandidateSource::QuotedLine(quoted, line) => {
