@@ -16,6 +16,7 @@ import re
 import subprocess
 
 SIZES = (0.5, 0.25, 0.1)
+SMALLEST_WINDOW = 4000
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -31,7 +32,7 @@ def messages_of(chat, filler):
     messages = [{"role": "user", "content": chat["opening"]}, {"role": "assistant", "content": chat["reply"]}]
     told = dict(zip(places, facts))
     for at in range(1, count):
-        user, assistant = draw.choice(filler["user"]), draw.choice(filler["assistant"])
+        user, assistant = " ".join(draw.sample(filler["user"], 2)), " ".join(draw.sample(filler["assistant"], 3))
         if at in told:
             fact = told[at]
             if fact["by"] == "user":
@@ -43,7 +44,7 @@ def messages_of(chat, filler):
 
 
 def run(tool, arguments, body):
-    return subprocess.run([tool, *arguments], input=body, capture_output=True, check=False).stdout
+    return subprocess.run([tool, *arguments], input=body, stdout=subprocess.PIPE, check=False).stdout
 
 
 def plain(messages, share):
@@ -70,7 +71,7 @@ def main():
         tokens = json.loads(run(a.tool, ["tokens", "--json", "-"], body))["total"]
         row = collections.Counter()
         for size in SIZES:
-            window = ["--to-tokens", str(int(tokens * size)), "--context-length", str(2 * tokens), "--force"]
+            window = ["--to-tokens", str(int(tokens * size)), "--context-length", str(max(SMALLEST_WINDOW, 2 * tokens)), "--force"]
             after = json.loads(run(a.tool, ["compress", "-", *window], body))
             left, alone = set(words(json.dumps(after, ensure_ascii=False))), plain(messages, size)
             for fact in chat["facts"]:
