@@ -140,7 +140,6 @@ pub(super) struct FormWeights {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoomShares {
     pub(crate) checkpoint: f64,
-    pub(crate) checkpoint_in_small_room: f64,
     pub(crate) model_summary: f64,
     pub(crate) first_prompt: f64,
     pub(crate) newest_answer: f64,
