@@ -69,7 +69,10 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<
         let mut scored: Vec<(usize, f64)> = Vec::new();
         for (at, line) in matched.iter().enumerate() {
             let score = names.score(line, &counts);
-            if score >= MIN_LINE_SCORE && !is_remark_of_tool(line.text, &tool_use.request) && seen.insert(line.text.split_whitespace().collect()) {
+            if score >= MIN_LINE_SCORE
+                && !is_remark_of_tool(line.text, &tool_use.request)
+                && seen.insert(line.text.split_whitespace().collect())
+            {
                 scored.push((at, score));
             }
         }

@@ -366,8 +366,7 @@ impl<'d> SummarizedUses<'d> {
         let mut found = Vec::new();
         for (index, _, tool_use) in self.list.iter().rev() {
             let asks_for_help = tool_use.normalized_command.split_whitespace().any(|word| HELP_FLAGS.contains(&word));
-            let runs_script =
-                !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index) && !asks_for_help;
+            let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index) && !asks_for_help;
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
             if is_check
                 && tool_use.action.outcome != Outcome::Unanswered

@@ -166,8 +166,8 @@ impl FormWriter<'_, '_> {
             Side { pieces, recall_id: self.recall_id(item) }
         });
         // An answer that the user rejected is no answer.
-        let is_told = part == ExchangePart::Answer
-            || part == ExchangePart::Both && exchange.status != RequestStatus::Rejected;
+        let is_told =
+            part == ExchangePart::Answer || part == ExchangePart::Both && exchange.status != RequestStatus::Rejected;
         let answer = exchange.answer.filter(|_| is_told).map(|item| {
             let words = item.tool_use().map_or_else(|| item.text().to_owned(), |call| call.key_lines.lines.join("\n"));
             let words = self.redact(&words).replace_with_literal("**", "");

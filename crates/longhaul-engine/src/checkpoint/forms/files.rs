@@ -9,8 +9,8 @@ use crate::checkpoint::candidates::ChangeDetail;
 use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::weights::{
-    ADDED_LINES, CHANGED_LINE_CHARS, COMMAND_CHARS, FILE_NAMES_CHARS, MAX_COPY_SOURCE_CHARS, MAX_INLINE_LINES, MAX_PATH_CHARS,
-    MAX_SCRIPT_CHARS, OUTCOME_CHARS, REMOVED_LINES,
+    ADDED_LINES, CHANGED_LINE_CHARS, COMMAND_CHARS, FILE_NAMES_CHARS, MAX_COPY_SOURCE_CHARS, MAX_INLINE_LINES,
+    MAX_PATH_CHARS, MAX_SCRIPT_CHARS, OUTCOME_CHARS, REMOVED_LINES,
 };
 use crate::evidence::{EvidenceItem, ToolUse};
 use crate::redact::Redacted;

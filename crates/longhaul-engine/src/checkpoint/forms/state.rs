@@ -10,8 +10,8 @@ use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::state::{Check, Repetition, StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights::{
-    CHECK_CHARS, STATE_CALL_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_CALLS, STATE_FILE_LINES, STATE_REQUEST_BYTES,
-    STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
+    CHECK_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CALL_CHARS, STATE_CALLS, STATE_CODE_CHARS, STATE_FILE_LINES,
+    STATE_REQUEST_BYTES, STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
 };
 use crate::evidence::{EvidenceItem, Task, TaskState, score_user_text};
 use crate::redact::Redacted;
@@ -253,7 +253,8 @@ impl FormWriter<'_, '_> {
             Repetition::RefusedEdits(path, times) => (*path, *times, " refused the same edit "),
             Repetition::Runs(command, times) => (*command, *times, " failed in the same way "),
             Repetition::EmptySearches(searches) => {
-                let words = Redacted::literal("").append_number(searches.len()).append_literal(" searches found nothing: ");
+                let words =
+                    Redacted::literal("").append_number(searches.len()).append_literal(" searches found nothing: ");
                 let shown = searches.iter().rev().take(STATE_TASKS[1]).rev();
                 let listed = shown.map(|search| self.code(search, CHECK_CHARS[0]));
                 let listed: Vec<Redacted> = listed.collect();

@@ -51,9 +51,10 @@ impl FormWriter<'_, '_> {
                 describe_outcome(run, &verdict)
             })
             .collect();
-        outcomes.into_iter().filter(|outcome| !outcome.as_str().is_empty()).reduce(|all, outcome| {
-            all.append_literal("; then: ").append(&outcome)
-        })
+        outcomes
+            .into_iter()
+            .filter(|outcome| !outcome.as_str().is_empty())
+            .reduce(|all, outcome| all.append_literal("; then: ").append(&outcome))
     }
 
     pub(super) fn call_forms(&mut self, items: &[&EvidenceItem]) -> Vec<CandidateText> {
