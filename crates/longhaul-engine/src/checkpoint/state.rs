@@ -263,7 +263,7 @@ impl<'d> State<'d> {
         let since: Vec<Check<'d>> =
             checks.iter().filter(|check| last_change.is_none_or(|change| check.index > change)).copied().collect();
         self.told_uses.extend(since.iter().take(2 * MAX_CHECKS).map(|check| check.index));
-        let (failed, passed): (Vec<_>, Vec<_>) = since.into_iter().partition(|check| check.has_failed());
+        let (failed, passed): (Vec<_>, Vec<_>) = since.into_iter().partition(Check::has_failed);
         let groups = match last_change {
             Some(_) => [(CheckGroup::Failed, failed), (CheckGroup::Passed, passed)],
             None => [(CheckGroup::Failed, failed), (CheckGroup::WithoutChange, passed)],

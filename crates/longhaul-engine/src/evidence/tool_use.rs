@@ -47,6 +47,7 @@ fn changes_size(changes: &[FileChange]) -> usize {
 
 /// The evidence of one tool call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about one call")]
 pub(crate) struct ToolUse {
     pub(crate) action: Arc<Action>,
     /// The request in full: the command, path, query or arguments, cut at [`MAX_COMMAND_BYTES`].

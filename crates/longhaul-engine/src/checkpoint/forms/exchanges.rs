@@ -219,7 +219,7 @@ fn order_pieces(request: Option<&Side>, answer: Option<&Side>, is_pair: bool) ->
         order.into_iter().map(move |(piece, value)| (name, piece, value)).collect::<Vec<(SideName, usize, TextValue)>>()
     };
     let (request, answer) = (ranked(SideName::Request, request), ranked(SideName::Answer, answer));
-    let opening = if is_pair { 1 } else { 0 };
+    let opening = usize::from(is_pair);
     let mut others: Vec<(SideName, usize, TextValue)> =
         request.iter().skip(opening).chain(answer.iter().skip(opening)).copied().collect();
     others.sort_by(|one, other| other.2.total_cmp(&one.2));
