@@ -270,6 +270,8 @@ pub(super) const EXCHANGE_FRAME_TOKENS: u64 = 6;
 /// agent's, add to what it tells.
 pub(super) const USER_CUE_FACTOR: f32 = 0.2;
 pub(super) const AGENT_CUE_FACTOR: f32 = 0.2;
+/// The factor of a sentence that only thanks or praises. Chosen by hand.
+pub(super) const COURTESY_FACTOR: f32 = 0.3;
 /// The pieces of an exchange that is dealt with or was taken up again later.
 pub(super) const MAX_SETTLED_REQUEST_BYTES: usize = 600;
 /// The question of the assistant that a request answers.

@@ -9,10 +9,12 @@ use crate::checkpoint::excerpt::{RankedPieces, TextValue};
 use crate::checkpoint::exchanges::{Exchange, RequestStatus};
 use crate::checkpoint::rarity::WordRarity;
 use crate::checkpoint::weights::{
-    AGENT_CUE_FACTOR, EXCHANGE_FRAME_TOKENS, ITEM_MARKER_TOKENS, MAX_ASKED_BACK_CHARS, MAX_SETTLED_REQUEST_BYTES,
-    MAX_TITLE_CHARS, MIN_ASKED_BACK_DENSITY, USER_CUE_FACTOR,
+    AGENT_CUE_FACTOR, COURTESY_FACTOR, EXCHANGE_FRAME_TOKENS, ITEM_MARKER_TOKENS, MAX_ASKED_BACK_CHARS,
+    MAX_SETTLED_REQUEST_BYTES, MAX_TITLE_CHARS, MIN_ASKED_BACK_DENSITY, USER_CUE_FACTOR,
 };
-use crate::evidence::{EvidenceItem, has_question, last_sentence, score_sentence, score_user_text, title_line};
+use crate::evidence::{
+    EvidenceItem, Reception, has_question, last_sentence, reception, score_sentence, score_user_text, title_line,
+};
 use crate::redact::Redacted;
 use crate::texts::{ActionEntry, EntryKind};
 use crate::tokens::budget::PricedForm;
@@ -230,10 +232,15 @@ fn order_pieces(request: Option<&Side>, answer: Option<&Side>, is_pair: bool) ->
 
 /// Returns what a piece of a person's message is worth for its length: rules, wishes and questions are worth more.
 fn user_piece_value(piece: &str, rarity: &WordRarity) -> TextValue {
-    rarity.density(piece) * (1.0 + USER_CUE_FACTOR * (score_user_text(piece) - 1.0).max(0.0))
+    rarity.density(piece) * courtesy_factor(piece) * (1.0 + USER_CUE_FACTOR * (score_user_text(piece) - 1.0).max(0.0))
 }
 
 /// Returns what a piece of the agent's text is worth for its length: causes, decisions and results are worth more.
 fn agent_piece_value(piece: &str, rarity: &WordRarity) -> TextValue {
-    rarity.density(piece) * (1.0 + AGENT_CUE_FACTOR * score_sentence(piece).0.clamp(-2.0, 3.0))
+    rarity.density(piece) * courtesy_factor(piece) * (1.0 + AGENT_CUE_FACTOR * score_sentence(piece).0.clamp(-2.0, 3.0))
+}
+
+/// Returns the factor of a sentence such as "Great, thanks for finding that!", which tells nothing.
+fn courtesy_factor(piece: &str) -> TextValue {
+    if reception(piece.trim_start()) == Some(Reception::Accepts) { COURTESY_FACTOR } else { 1.0 }
 }
