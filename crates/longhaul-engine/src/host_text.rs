@@ -276,6 +276,10 @@ mod tests {
         );
         let nagged = format!("ok\n\n{announced}\n\n<system-reminder>\nUse the task tools.\n</system-reminder>");
         assert_eq!(find_texts(&nagged), [(RelayAuthor::Agent, "All 7 are green.")]);
+        let continued = "This session is being continued from a previous conversation that ran out of context. The parser is fixed.\n\
+            Please continue the conversation from where we left it off.";
+        let summary = parse_whole(continued).map(|relayed| (relayed.author, &continued[relayed.text]));
+        assert_eq!(summary, Some((RelayAuthor::Agent, "The parser is fixed.")));
         let order = TYPED.replace("<system-reminder>", "<system-reminder>\nLook:\n<feedback>x</feedback>\n");
         assert_eq!(find_texts(&order), [], "only reports are looked for inside");
     }

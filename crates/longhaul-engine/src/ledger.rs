@@ -216,13 +216,8 @@ impl Ledger {
                 .filter_map(|at| transcript.block(*at))
                 .map(remove_block_edit),
         );
-        edits.extend(
-            self.decisions
-                .stub_results
-                .iter()
-                .filter(|(at, _)| stays(at))
-                .filter_map(|(at, text)| wire::tool_result_edit(transcript, *at, text)),
-        );
+        let stubs = self.decisions.stub_results.iter().filter(|(at, _)| stays(at));
+        edits.extend(wire::tool_result_edits(transcript, stubs.map(|(at, text)| (*at, text.as_str()))));
         for turn in self.decisions.removed_turns.iter().filter_map(|turn| transcript.turns.get(*turn)) {
             edits.extend(turn.owned_elements.iter().map(|id| Edit::Remove(*id)));
         }

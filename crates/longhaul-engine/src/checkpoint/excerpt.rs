@@ -97,30 +97,36 @@ pub(super) type TextValue = f32;
 #[derive(PartialEq)]
 pub(super) struct RankedPieces {
     text: Redacted,
-    /// The pieces and what each is worth. A heading is part of the piece behind it.
-    pieces: Vec<(Range<usize>, TextValue)>,
+    pieces: Vec<RankedPiece>,
+}
+
+#[derive(PartialEq)]
+struct RankedPiece {
+    range: Range<usize>,
+    value: TextValue,
+    /// The heading that the piece stands under. Without it, an item of a list may say the opposite.
+    heading: Option<Range<usize>>,
 }
 
 impl RankedPieces {
     pub(super) fn new(text: Redacted, weigh: impl Fn(&str) -> TextValue) -> Self {
         let whole = text.as_str();
-        let mut pieces: Vec<(Range<usize>, TextValue)> = Vec::new();
-        let mut heading: Option<Range<usize>> = None;
-        for piece in split_pieces(whole) {
-            let words = whole[piece.range.clone()].trim();
-            if !words.chars().any(char::is_alphanumeric) {
-                continue;
-            }
-            if piece.is_heading {
-                heading = Some(piece.range);
-                continue;
-            }
-            let value = if piece.fenced { weigh(words) * CODE_FACTOR } else { weigh(words) };
-            let start = heading.take().map_or(piece.range.start, |heading| heading.start);
-            pieces.push((start..piece.range.end, value));
+        let all = split_pieces(whole);
+        let is_text = |piece: &TextPiece| whole[piece.range.clone()].chars().any(char::is_alphanumeric);
+        let content = all.iter().filter(|piece| !piece.is_heading && is_text(piece));
+        let mut pieces: Vec<RankedPiece> = content
+            .map(|piece| {
+                let words = whole[piece.range.clone()].trim();
+                let value = if piece.fenced { weigh(words) * CODE_FACTOR } else { weigh(words) };
+                let heading = piece.heading.map(|heading| all[heading].range.clone());
+                RankedPiece { range: piece.range.clone(), value, heading }
+            })
+            .collect();
+        // A text that ends with a heading.
+        if let Some(last) = all.last().filter(|last| last.is_heading && is_text(last)) {
+            let value = weigh(&whole[last.range.clone()]);
+            pieces.push(RankedPiece { range: last.range.clone(), value, heading: None });
         }
-        // A text that is only a heading.
-        pieces.extend(heading.map(|heading| (heading.clone(), weigh(&whole[heading]))));
         Self { text, pieces }
     }
 
@@ -128,31 +134,45 @@ impl RankedPieces {
         self.pieces.len()
     }
 
+    pub(super) fn text(&self) -> &str {
+        self.text.as_str()
+    }
+
     pub(super) fn text_of(&self, piece: usize) -> &str {
-        &self.text.as_str()[self.pieces[piece].0.clone()]
+        &self.text.as_str()[self.pieces[piece].range.clone()]
+    }
+
+    /// Returns the heading of a piece if none of the chosen ones has the same.
+    pub(super) fn new_heading(&self, piece: usize, chosen: impl IntoIterator<Item = usize>) -> Option<&str> {
+        let heading = self.pieces[piece].heading.clone()?;
+        let is_told = chosen.into_iter().any(|other| self.pieces[other].heading.as_ref() == Some(&heading));
+        (!is_told).then(|| &self.text.as_str()[heading])
     }
 
     pub(super) fn value_of(&self, piece: usize) -> TextValue {
-        self.pieces[piece].1
+        self.pieces[piece].value
     }
 
     /// Returns the pieces with their values, the most valuable first.
     pub(super) fn ranked(&self) -> Vec<(usize, TextValue)> {
-        let mut ranked: Vec<(usize, TextValue)> = self.pieces.iter().map(|(_, value)| *value).enumerate().collect();
+        let mut ranked: Vec<(usize, TextValue)> = self.pieces.iter().map(|piece| piece.value).enumerate().collect();
         ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         ranked
     }
 
-    /// Returns the chosen pieces in their order, with a gap between those that were not adjacent.
+    /// Returns the chosen pieces in their order, each under its heading, with a gap between those that were not adjacent.
     pub(super) fn excerpt(&self, chosen: &[usize]) -> Redacted {
-        let mut chosen = chosen.to_vec();
-        chosen.sort_unstable();
+        let mut parts: Vec<Range<usize>> = chosen.iter().map(|at| self.pieces[*at].range.clone()).collect();
+        parts.extend(chosen.iter().filter_map(|at| self.pieces[*at].heading.clone()));
+        parts.sort_by_key(|part| part.start);
+        parts.dedup();
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for (index, at) in chosen.iter().enumerate() {
-            let range = self.pieces[*at].0.clone();
-            match ranges.last_mut().filter(|_| index > 0 && chosen[index - 1] + 1 == *at) {
-                Some(open) => open.end = range.end,
-                None => ranges.push(range),
+        for part in parts {
+            let is_adjacent =
+                |open: &&mut Range<usize>| !self.text.as_str()[open.end..part.start].contains(char::is_alphanumeric);
+            match ranges.last_mut().filter(is_adjacent) {
+                Some(open) => open.end = part.end,
+                None => ranges.push(part),
             }
         }
         self.text.join_ranges(&ranges, GAP, "").trimmed()
@@ -269,13 +289,18 @@ fn split_pieces(text: &str) -> Vec<TextPiece> {
         let fenced = fenced || marks;
         let bare = paragraph.trim().trim_matches(['*', '_']);
         let leads = !fenced && (bare.ends_with([':', '：']) || paragraph.starts_with('#'));
+        let before = found.last().map_or(start, |before: &TextPiece| before.range.end);
+        let apart = !text[before..start].trim_matches([' ', '\t', '\r']).is_empty();
+        // A paragraph behind a list is no longer under the line that introduces the list.
+        let introduces = |at: usize| at + 1 < found.len() && !text[found[at].range.clone()].starts_with('#');
+        if apart && !is_list_item_or_heading(bare) && under.is_some_and(introduces) {
+            under = None;
+        }
         if leads {
             under = Some(found.len());
         }
         let under = under.filter(|_| !leads);
         let end = start + paragraph.len();
-        let before = found.last().map_or(start, |before: &TextPiece| before.range.end);
-        let apart = !text[before..start].trim_matches([' ', '\t', '\r']).is_empty();
         let mut push = |range: Range<usize>| {
             let after_blank_line = apart && range.start == start;
             found.push(TextPiece { range, after_blank_line, fenced, is_heading: leads, heading: under });

@@ -16,7 +16,7 @@ use super::weights::{
     MAX_READ_BYTES, MIN_FINDING_NAME_BYTES, MIN_LINE_SCORE, REQUEST_NAME_WEIGHT, SEARCH_NAME_WEIGHT,
 };
 use crate::action::Verb;
-use crate::evidence::{EvidenceItem, ToolUse, is_identifier, split_words};
+use crate::evidence::{EvidenceItem, ToolUse, is_identifier, printed_text, split_words};
 use crate::truncate::first_bytes;
 
 /// The best lines of one source.
@@ -31,7 +31,9 @@ pub(super) struct FoundLines {
 
 /// One line of a result.
 pub(super) struct FoundLine {
-    pub(super) number: Option<usize>,
+    /// The line number, if the tool printed one.
+    number: Option<usize>,
+    /// The line with its number as the tool printed it, without the path of a search in several files.
     pub(super) text: String,
 }
 
@@ -41,9 +43,9 @@ struct NamesOfInterest {
     names: Vec<(String, f64)>,
 }
 
-/// Finds the lines in the results of summarized reads and searches, the newest source first. A line is listed only
-/// where it was read last.
-pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
+/// Finds the lines in the results of summarized reads and searches from turn `first_open` on, the newest source first. A
+/// line is listed only where it was read last.
+pub(super) fn find_lines(input: &CheckpointInput<'_>, first_open: usize) -> Vec<FoundLines> {
     let Some(names) = NamesOfInterest::collect(input) else { return Vec::new() };
     let reads: Vec<(&EvidenceItem, &ToolUse)> = input
         .evidence
@@ -51,9 +53,10 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
         .iter()
         .filter(|item| (input.is_summarized)(item.at.unit))
         .filter_map(|item| Some((item, item.tool_use()?)))
-        .filter(|(_, tool_use)| tool_use.action.is_read_only)
+        .filter(|(item, tool_use)| tool_use.action.is_read_only && item.at.unit >= first_open)
         .collect();
-    let texts: Vec<String> = reads.iter().map(|(item, _)| (input.result_text)(item.at)).collect();
+    let texts: Vec<String> =
+        reads.iter().map(|(item, _)| printed_text(&(input.result_text)(item.at)).into_owned()).collect();
     let mut sources: Vec<Vec<MatchedLine<'_>>> =
         texts.iter().map(|text| names.match_lines(first_bytes(text, MAX_READ_BYTES))).collect();
     let mut counts = vec![0_usize; names.names.len()];
@@ -66,7 +69,10 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
         let mut scored: Vec<(usize, f64)> = Vec::new();
         for (at, line) in matched.iter().enumerate() {
             let score = names.score(line, &counts);
-            if score >= MIN_LINE_SCORE && seen.insert(line.text.split_whitespace().collect()) {
+            if score >= MIN_LINE_SCORE
+                && !is_remark_of_tool(line.text, &tool_use.request)
+                && seen.insert(line.text.split_whitespace().collect())
+            {
                 scored.push((at, score));
             }
         }
@@ -75,13 +81,32 @@ pub(super) fn find_lines(input: &CheckpointInput<'_>) -> Vec<FoundLines> {
         scored.sort_by_key(|(at, _)| *at);
         let lines: Vec<(FoundLine, f64)> = scored
             .into_iter()
-            .map(|(at, score)| (FoundLine { number: matched[at].number, text: matched[at].text.to_owned() }, score))
+            .map(|(at, score)| (FoundLine { number: matched[at].number, text: matched[at].numbered.to_owned() }, score))
             .collect();
-        if !lines.is_empty() {
-            found.push(FoundLines { source: source_name(tool_use), turn: item.at.unit, lines });
+        let source = source_name(tool_use);
+        match found.iter_mut().find(|known: &&mut FoundLines| known.source == source) {
+            _ if lines.is_empty() => {}
+            Some(known) => known.lines.extend(lines),
+            None => found.push(FoundLines { source, turn: item.at.unit, lines }),
         }
     }
+    // The lines of one file in its order.
+    for source in &mut found {
+        source.lines.sort_by_key(|(line, _)| line.number);
+    }
     found
+}
+
+/// Returns whether a line is the tool's own remark about its work and not a line that it read: it repeats the pattern of
+/// the search in quotes, it names the whole path that was read, or it is in brackets as a whole, such as
+/// `(Open file: src/a.py)`.
+fn is_remark_of_tool(line: &str, request: &str) -> bool {
+    let line = line.trim();
+    let names_path = request.contains('/') && !request.contains(char::is_whitespace) && line.contains(request);
+    let is_bracketed = (line.starts_with('(') && line.ends_with(')') || line.starts_with('[') && line.ends_with(']'))
+        && line.contains([' ', ':']);
+    let mut patterns = request.split('"').skip(1).step_by(2).filter(|pattern| !pattern.is_empty());
+    is_bracketed || names_path || patterns.any(|pattern| line.contains(&format!("\"{pattern}\"")))
 }
 
 /// Returns the file that a result is from if there is only one, else the search or the command.
@@ -112,6 +137,8 @@ fn searched_file(command: &str) -> Option<&str> {
 struct MatchedLine<'t> {
     number: Option<usize>,
     text: &'t str,
+    /// The line with its number.
+    numbered: &'t str,
     /// The indices of the names in it.
     names: Vec<usize>,
     is_definition: bool,
@@ -188,10 +215,10 @@ impl NamesOfInterest {
             let start = text[..hit.start()].rfind('\n').map_or(0, |at| at + 1);
             let end = text[hit.end()..].find('\n').map_or(text.len(), |at| hit.end() + at);
             open = start..end;
-            let (number, line) = split_line_number(&text[start..end]);
+            let (number, line, numbered) = split_line_number(&text[start..end]);
             if line.len() <= MAX_FINDING_LINE_BYTES && line.chars().any(char::is_alphabetic) {
                 let defines = is_definition(line);
-                lines.push(MatchedLine { number, text: line, names: vec![name], is_definition: defines });
+                lines.push(MatchedLine { number, text: line, numbered, names: vec![name], is_definition: defines });
             } else {
                 open = 0..0;
             }
@@ -206,8 +233,9 @@ impl NamesOfInterest {
     }
 }
 
-/// Splits the line number from the beginning of a line, as `cat -n`, `grep -n` and editors print it.
-fn split_line_number(line: &str) -> (Option<usize>, &str) {
+/// Splits the line number from the beginning of a line, as `cat -n`, `grep -n` and editors print it. Returns the number, the
+/// line without it, and the line with it.
+fn split_line_number(line: &str) -> (Option<usize>, &str, &str) {
     let bare = line.trim_start();
     // A search in several files prints the path first.
     let bare = match bare.split_once(':') {
@@ -219,10 +247,10 @@ fn split_line_number(line: &str) -> (Option<usize>, &str) {
         _ => bare,
     };
     let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
-    let behind = bare[digits..].strip_prefix([':', '|', '→', '\t', '-']);
+    let behind = bare[digits..].strip_prefix([':', '|', '→', '\t', '-']).or_else(|| bare[digits..].strip_prefix(" |"));
     match (digits, behind) {
-        (1..=7, Some(rest)) => (bare[..digits].parse().ok(), rest.trim()),
-        _ => (None, line.trim()),
+        (1..=7, Some(rest)) => (bare[..digits].parse().ok(), rest.trim(), bare.trim_end()),
+        _ => (None, line.trim(), line.trim()),
     }
 }
 
@@ -245,7 +273,9 @@ fn is_definition(line: &str) -> bool {
         "interface ",
         "type ",
     ];
-    OPENINGS.iter().any(|opening| line.starts_with(opening))
+    // A function that is bound to a name: `const load = async () => {`.
+    let binds = ["const ", "let ", "export const "].iter().any(|opening| line.starts_with(opening));
+    OPENINGS.iter().any(|opening| line.starts_with(opening)) || binds && line.ends_with(['(', '{'])
 }
 
 #[cfg(test)]
@@ -253,15 +283,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_numbers_are_split_in_all_common_forms() {
-        for (line, number, text) in [
-            ("   118\t    yield from queryset", Some(118), "yield from queryset"),
-            ("42:def port(self):", Some(42), "def port(self):"),
-            ("src/a.rs:7:fn main() {", Some(7), "fn main() {"),
-            ("12| let x = 1;", Some(12), "let x = 1;"),
-            ("plain text", None, "plain text"),
+    fn remarks_of_a_tool_are_told_from_lines_that_it_read() {
+        for (line, is_remark) in [
+            ("(Open file: /app/src/a.py)", true),
+            ("[File: /app/src/a.py (1997 lines total)]", true),
+            ("Found 1 matches for \"class Port\" in /app/src:", true),
+            ("End of matches for \"class Port\" in /app/src", true),
+            ("Line 12:class Port(Base):", false),
+            ("[port]", false),
         ] {
-            assert_eq!(split_line_number(line), (number, text));
+            assert_eq!(is_remark_of_tool(line, "search_dir \"class Port\" src"), is_remark, "{line}");
+        }
+    }
+
+    #[test]
+    fn line_numbers_are_split_in_all_common_forms() {
+        for (line, number, text, numbered) in [
+            ("   118\t    yield from queryset", Some(118), "yield from queryset", "118\t    yield from queryset"),
+            ("42:def port(self):", Some(42), "def port(self):", "42:def port(self):"),
+            ("src/a.rs:7:fn main() {", Some(7), "fn main() {", "7:fn main() {"),
+            (" 12 | let x = 1;", Some(12), "let x = 1;", "12 | let x = 1;"),
+            ("plain text", None, "plain text", "plain text"),
+        ] {
+            assert_eq!(split_line_number(line), (number, text, numbered));
         }
     }
 }

@@ -11,11 +11,12 @@ use super::input::CheckpointInput;
 use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
 use super::weights::{
-    FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
+    FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_CALLS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
     MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
-use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse};
+use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse, printed_text};
+use crate::shell;
 use crate::tools::installs_something;
 
 /// One line of the state.
@@ -26,6 +27,8 @@ pub(super) enum StateLine<'d> {
     File(NetFileChange, Option<Check<'d>>),
     /// The checks since the last change, the newest first: those that passed, or those that did not.
     Checks(CheckGroup, Vec<Check<'d>>),
+    /// The calls that changed something outside the files and did not fail, oldest first.
+    Called(Vec<Check<'d>>),
     /// An edit that was refused, and that no later edit of the file replaced.
     RefusedEdit(&'d EvidenceItem),
     /// The task list of the agent.
@@ -52,6 +55,7 @@ pub(super) enum StateLabel {
     Passed,
     Failed,
     LastChecks,
+    Called,
     RefusedEdit,
     Tasks,
     Values,
@@ -63,12 +67,13 @@ pub(super) enum StateLabel {
 }
 
 impl StateLabel {
-    const TABLE: [(Self, &'static str); 13] = [
+    const TABLE: [(Self, &'static str); 14] = [
         (Self::Request, "Request: "),
         (Self::File, "Changed "),
         (Self::Passed, "Passed since the last change: "),
         (Self::Failed, "Failing: "),
         (Self::LastChecks, "Last checks: "),
+        (Self::Called, "Called: "),
         (Self::RefusedEdit, "Refused edit: "),
         (Self::Tasks, "Task list: "),
         (Self::Values, "Values: "),
@@ -96,6 +101,7 @@ impl StateLabel {
             StateLine::Checks(CheckGroup::Passed, _) => Self::Passed,
             StateLine::Checks(CheckGroup::Failed, _) => Self::Failed,
             StateLine::Checks(CheckGroup::WithoutChange, _) => Self::LastChecks,
+            StateLine::Called(_) => Self::Called,
             StateLine::RefusedEdit(_) => Self::RefusedEdit,
             StateLine::Tasks(_) => Self::Tasks,
             StateLine::Values(_) => Self::Values,
@@ -116,6 +122,7 @@ impl StateWeights {
             StateLabel::Passed | StateLabel::Failed | StateLabel::LastChecks => self.checks,
             StateLabel::Tasks => self.tasks,
             StateLabel::File => self.file,
+            StateLabel::Called => self.called,
             StateLabel::RefusedEdit => self.refused_edit,
             StateLabel::Values => self.values,
             StateLabel::Finding => self.finding,
@@ -151,6 +158,8 @@ pub(super) enum Repetition<'d> {
     RefusedEdits(&'d str, usize),
     /// A command that failed this many times in the same way, with no change in between.
     Runs(&'d str, usize),
+    /// The searches that found nothing, oldest first.
+    EmptySearches(Vec<&'d str>),
 }
 
 /// The state, with what it already tells, so that the log does not repeat it.
@@ -163,6 +172,9 @@ pub(super) struct State<'d> {
     /// The paths of the helper files that a line lists.
     pub(super) told_helpers: Vec<String>,
 }
+
+/// The arguments with which a program prints its usage or its version and does nothing else.
+const HELP_FLAGS: [&str; 4] = ["--help", "-h", "--version", "help"];
 
 /// Computes the state of the summarized turns. `files` are the net changes over the whole session.
 pub(super) fn compute<'d>(
@@ -201,6 +213,7 @@ pub(super) fn compute<'d>(
     state.told_paths = work.iter().map(|file| file.path.clone()).collect();
     state.told_helpers = helpers.iter().map(|file| file.path.clone()).collect();
     let several = work.len() > 1;
+    let mut told_checks: HashSet<usize> = HashSet::new();
     for file in work {
         // Some tools run the tests with each edit.
         let own = uses
@@ -211,10 +224,11 @@ pub(super) fn compute<'d>(
         // A check after all changes has its own line.
         let is_told = |check: &Check<'_>| last_change.is_none_or(|change| check.index > change);
         let newest = checks.iter().find(|check| check.index > file.last_change && several);
-        let since = newest.filter(|check| !is_told(check)).copied();
+        let since = newest.filter(|check| !is_told(check) && told_checks.insert(check.index)).copied();
         state.lines.push(StateLine::File(file.clone(), since.or(own)));
     }
     state.add_checks(&checks, last_change);
+    state.add_called(&uses);
     state.add_refused_edit(&uses);
     state.lines.extend(tasks.filter(|tasks| !tasks.is_empty()).map(StateLine::Tasks));
     let values = uses.values();
@@ -222,6 +236,10 @@ pub(super) fn compute<'d>(
         state.lines.push(StateLine::Values(values));
     }
     state.lines.extend(uses.repetitions().into_iter().map(StateLine::Repetition));
+    let empty = uses.empty_searches(input);
+    if empty.len() >= MIN_REPEATS {
+        state.lines.push(StateLine::Repetition(Repetition::EmptySearches(empty)));
+    }
     if !helpers.is_empty() {
         state.lines.push(StateLine::HelperFiles(helpers.iter().map(|file| file.path.clone()).collect()));
     }
@@ -245,7 +263,7 @@ impl<'d> State<'d> {
         let since: Vec<Check<'d>> =
             checks.iter().filter(|check| last_change.is_none_or(|change| check.index > change)).copied().collect();
         self.told_uses.extend(since.iter().take(2 * MAX_CHECKS).map(|check| check.index));
-        let (failed, passed): (Vec<_>, Vec<_>) = since.into_iter().partition(|check| check.has_failed());
+        let (failed, passed): (Vec<_>, Vec<_>) = since.into_iter().partition(Check::has_failed);
         let groups = match last_change {
             Some(_) => [(CheckGroup::Failed, failed), (CheckGroup::Passed, passed)],
             None => [(CheckGroup::Failed, failed), (CheckGroup::WithoutChange, passed)],
@@ -253,6 +271,16 @@ impl<'d> State<'d> {
         for (group, mut checks) in groups.into_iter().filter(|(_, checks)| !checks.is_empty()) {
             checks.truncate(MAX_CHECKS);
             self.lines.push(StateLine::Checks(group, checks));
+        }
+    }
+
+    fn add_called(&mut self, uses: &SummarizedUses<'d>) {
+        let done = uses.list.iter().filter(|(.., tool_use)| tool_use.changes_records());
+        let mut done: Vec<Check<'d>> = done.map(|(index, _, tool_use)| Check { tool_use, index: *index }).collect();
+        done.drain(..done.len().saturating_sub(MAX_STATE_CALLS));
+        if !done.is_empty() {
+            self.told_uses.extend(done.iter().map(|call| call.index));
+            self.lines.push(StateLine::Called(done));
         }
     }
 
@@ -337,7 +365,8 @@ impl<'d> SummarizedUses<'d> {
         let mut seen: Vec<&str> = Vec::new();
         let mut found = Vec::new();
         for (index, _, tool_use) in self.list.iter().rev() {
-            let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index);
+            let asks_for_help = tool_use.normalized_command.split_whitespace().any(|word| HELP_FLAGS.contains(&word));
+            let runs_script = !tool_use.ran_scripts.is_empty() && !writer_runs.contains(index) && !asks_for_help;
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
             if is_check
                 && tool_use.action.outcome != Outcome::Unanswered
@@ -369,6 +398,22 @@ impl<'d> SummarizedUses<'d> {
         names
     }
 
+    /// Returns the searches that found nothing.
+    fn empty_searches(&self, input: &CheckpointInput<'_>) -> Vec<&'d str> {
+        const SEARCH_COMMANDS: [&str; 6] = ["rg", "grep", "egrep", "ag", "find", "fd"];
+        let is_search = |tool_use: &ToolUse| match tool_use.action.verb {
+            Verb::Search => true,
+            Verb::Run if tool_use.action.is_read_only => shell::parse_commands(&tool_use.request)
+                .iter()
+                .find(|command| command.name() != "cd")
+                .is_some_and(|command| SEARCH_COMMANDS.contains(&command.name())),
+            _ => false,
+        };
+        let searches = self.list.iter().filter(|(.., tool_use)| is_search(tool_use));
+        let empty = searches.filter(|(_, item, _)| found_nothing(&printed_text(&(input.result_text)(item.at))));
+        empty.map(|(.., tool_use)| tool_use.request.as_str()).collect()
+    }
+
     /// Returns what was done at least [`MIN_REPEATS`] times with the same result.
     fn repetitions(&self) -> Vec<Repetition<'d>> {
         let (mut reads, mut refused, mut runs) = (Counts::default(), Counts::default(), Counts::default());
@@ -395,6 +440,14 @@ impl<'d> SummarizedUses<'d> {
         let runs = runs.most().map(|(command, count)| Repetition::Runs(command, count));
         reads.into_iter().chain(refused).chain(runs).collect()
     }
+}
+
+/// Returns whether a search printed nothing, or that there is nothing.
+fn found_nothing(printed: &str) -> bool {
+    const NOTHING: [&str; 4] = ["no matches", "no files", "no results", "found 0"];
+    let printed = printed.trim();
+    NOTHING.iter().any(|words| printed.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words)))
+        || printed.is_empty()
 }
 
 /// How often each thing was done with each result.

@@ -42,6 +42,7 @@ pub(super) struct StateWeights {
     pub(super) checks: f64,
     pub(super) tasks: f64,
     pub(super) file: f64,
+    pub(super) called: f64,
     pub(super) refused_edit: f64,
     pub(super) values: f64,
     pub(super) finding: f64,
@@ -69,7 +70,7 @@ pub(super) struct LogWeights {
     pub(super) file_change: f64,
     pub(super) scratch_file_created: f64,
     pub(super) undone_change: f64,
-    pub(super) told_change_factor: f64,
+    pub(super) told_change: f64,
     pub(super) refused_edit: f64,
     pub(super) refused_then_edited_factor: f64,
     pub(super) failed_command: f64,
@@ -139,7 +140,6 @@ pub(super) struct FormWeights {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoomShares {
     pub(crate) checkpoint: f64,
-    pub(crate) checkpoint_in_small_room: f64,
     pub(crate) model_summary: f64,
     pub(crate) first_prompt: f64,
     pub(crate) newest_answer: f64,
@@ -186,6 +186,8 @@ pub(super) const MIN_MESSAGE_SCORE: f32 = 2.0;
 /// The files, the checks of one kind, the names of values, and the values of one name that the state lists.
 pub(super) const MAX_STATE_FILES: usize = 5;
 pub(super) const MAX_CHECKS: usize = 4;
+/// The calls with an effect outside the files that the state lists.
+pub(super) const MAX_STATE_CALLS: usize = 6;
 pub(super) const MAX_VALUE_NAMES: usize = 12;
 pub(super) const MAX_VALUES_PER_NAME: usize = 8;
 /// The lines of the state.
@@ -211,7 +213,7 @@ pub(super) const MIN_FINDING_NAME_BYTES: usize = 4;
 /// result that is searched.
 pub(super) const DEFINITION_BONUS: f64 = 1.0;
 pub(super) const MIN_LINE_SCORE: f64 = 1.2;
-pub(super) const MAX_LINES_PER_SOURCE: usize = 8;
+pub(super) const MAX_LINES_PER_SOURCE: usize = 16;
 pub(super) const MAX_FINDING_LINE_BYTES: usize = 240;
 pub(super) const MAX_READ_BYTES: usize = 200_000;
 /// A word tells what a text is about if at most this share of the texts have it, or so many. A later request that has so
@@ -266,6 +268,8 @@ pub(super) const EXCHANGE_FRAME_TOKENS: u64 = 6;
 /// agent's, add to what it tells.
 pub(super) const USER_CUE_FACTOR: f32 = 0.2;
 pub(super) const AGENT_CUE_FACTOR: f32 = 0.2;
+/// The factor of a sentence that only thanks or praises. Chosen by hand.
+pub(super) const COURTESY_FACTOR: f32 = 0.3;
 /// The pieces of an exchange that is dealt with or was taken up again later.
 pub(super) const MAX_SETTLED_REQUEST_BYTES: usize = 600;
 /// The question of the assistant that a request answers.
@@ -274,8 +278,11 @@ pub(super) const MIN_ASKED_BACK_DENSITY: f32 = 0.8;
 /// The request in the state.
 pub(super) const STATE_REQUEST_BYTES: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
 /// The added and the removed lines of a file in the state, and the length of each.
-pub(super) const STATE_FILE_LINES: [(usize, usize); 4] = [(1, 0), (3, 1), (6, 2), (10, 4)];
+pub(super) const STATE_FILE_LINES: [(usize, usize); 2] = [(1, 0), (2, 1)];
 pub(super) const STATE_CODE_CHARS: usize = 110;
+/// The number of calls in the forms of their line; each has its arguments and its outcome in so many characters.
+pub(super) const STATE_CALLS: [usize; 3] = [2, 4, 6];
+pub(super) const STATE_CALL_CHARS: [usize; 2] = [160, 100];
 /// The command of a check; its outcome has twice the length.
 pub(super) const CHECK_CHARS: [usize; 2] = [80, 160];
 /// The tasks of each kind, the names of values and the values of each, and a quoted sentence of the agent.
@@ -285,11 +292,16 @@ pub(super) const STATE_VALUES: [(usize, usize); 3] = [(3, 3), (6, 6), (12, 8)];
 pub(super) const STATE_WORDS_CHARS: usize = 320;
 pub(super) const COMMAND_CHARS: [usize; 2] = [90, 260];
 pub(super) const OUTCOME_CHARS: [usize; 2] = [150, 420];
+/// The earlier runs of a command with another outcome, and the length of each outcome.
+pub(super) const MAX_EARLIER_RUNS: usize = 3;
+pub(super) const EARLIER_OUTCOME_CHARS: usize = 110;
 pub(super) const FILE_NAMES_CHARS: [usize; 2] = [160, 400];
 pub(super) const CARRIED_ITEM_CHARS: [usize; 2] = [160, 600];
 /// The removed and the added lines of a change in its forms, and the length of each.
 pub(super) const REMOVED_LINES: [usize; 3] = [1, 2, 4];
 pub(super) const ADDED_LINES: [usize; 3] = [1, 3, 8];
+/// More changed lines have a line of their own each.
+pub(super) const MAX_INLINE_LINES: usize = 2;
 pub(super) const CHANGED_LINE_CHARS: [usize; 3] = [90, 120, 150];
 /// The longest form of a message that a host passed on.
 pub(super) const MAX_RELAYED_MESSAGE_BYTES: usize = 5_000;
@@ -316,7 +328,7 @@ pub(super) const MIN_REPEATED_BYTES: usize = 24;
 pub(super) const ITEM_MARKER_TOKENS: u64 = 3;
 
 /// A line up to this length stays whole in an excerpt; a longer one is split into sentences.
-pub(super) const MAX_WHOLE_LINE_BYTES: usize = 200;
+pub(super) const MAX_WHOLE_LINE_BYTES: usize = 80;
 /// A line of at least this length that does not end a sentence was wrapped by an editor, and continues on the next line.
 pub(super) const MIN_WRAPPED_LINE_BYTES: usize = 60;
 /// A smaller rest of the limit is not used for another passage.

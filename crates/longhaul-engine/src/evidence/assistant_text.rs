@@ -82,8 +82,14 @@ fn key_sentence(said: &[Sentence<'_>], at: usize) -> Option<KeySentence> {
     if weight < weights::MIN_SENTENCE_SCORE {
         return None;
     }
+    // "But wait, let me check:" corrects nothing yet.
     let corrects = |next: &&Sentence<'_>| {
-        next.place == sentence.place && !is_question(next.text) && Cues::scan(next.text).starts_with(Cue::Correction)
+        let cues = Cues::scan(next.text);
+        next.place == sentence.place
+            && !is_question(next.text)
+            && !next.ends_with_colon()
+            && !cues.has_near_start(Cue::Intention)
+            && cues.starts_with(Cue::Correction)
     };
     let text = match said.get(at + 1).filter(corrects) {
         Some(next) => format!("{text} {}", next.on_one_line()),

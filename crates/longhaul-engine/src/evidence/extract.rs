@@ -22,6 +22,7 @@ use super::weights::RELAY_EDGE_BYTES;
 
 /// The evidence in one block or tool call, which depends only on its content.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most of a long session is tool uses, the largest variant")]
 pub(crate) enum EvidenceContent {
     UserMessage(UserMessage),
     AssistantText(AssistantText),

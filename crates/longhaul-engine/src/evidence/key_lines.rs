@@ -87,6 +87,14 @@ impl KeyLines {
     }
 }
 
+/// Returns what a call printed, without the JSON object that an agent may wrap around it.
+pub(crate) fn printed_text(result: &str) -> Cow<'_, str> {
+    match unwrap_result(result) {
+        UnwrappedResult::Text(words, _) => words,
+        UnwrappedResult::Json(_) => Cow::Borrowed(result),
+    }
+}
+
 /// A result without the JSON object that an agent may wrap around it.
 enum UnwrappedResult<'t> {
     /// The text, and whether it is the complete output.

@@ -36,7 +36,7 @@ use crate::transcript::{Block, BlockKind, BlockPosition, Speaker, Transcript, Tu
 pub(crate) use assistant_text::{AssistantText, KeySentence, score_sentence};
 use extract::CallSource;
 pub(crate) use extract::EvidenceContent;
-pub(crate) use key_lines::KeyLines;
+pub(crate) use key_lines::{KeyLines, printed_text};
 pub(crate) use named_values::NamedValue;
 pub(crate) use reception::{Reception, is_small_talk, reception};
 pub(crate) use sentence_fingerprint::{SentenceFingerprint, has_inner_capital, is_identifier, split_words};
@@ -244,6 +244,18 @@ pub(crate) fn last_sentence(text: &str) -> &str {
     sentences.last().map_or_else(|| text.trim_end().rsplit('\n').next().unwrap_or(text), |sentence| sentence.text)
 }
 
+/// Returns the last whole sentences that the author of a text wrote one after the other, of at most `most` bytes if there
+/// is more than one.
+pub(crate) fn last_sentences(text: &str, most: usize) -> &str {
+    let sentences = sentences::split_sentences(text);
+    let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
+    let Some(last) = sentences.last() else { return last_sentence(text) };
+    let end = offset(last.text) + last.text.len();
+    let starts = sentences.iter().rev().map(|sentence| offset(sentence.text));
+    let start = starts.take_while(|start| end - start <= most).last();
+    text[start.unwrap_or_else(|| offset(last.text))..end].trim()
+}
+
 /// Returns whether a word of a request says nothing about its topic ("the", "about").
 pub(crate) fn is_filler_word(word: &str) -> bool {
     EVIDENCE_WORDS.fillers.iter().any(|filler| filler == word)
@@ -254,9 +266,11 @@ pub(crate) fn has_question(text: &str) -> bool {
     text.lines().any(is_question) || sentences::split_sentences(text).iter().any(|sentence| is_question(sentence.text))
 }
 
-/// Returns whether a text has words that state a lasting rule ("always", "must not").
+/// Returns whether a text has words that state a lasting rule ("always", "must not"). "I have always loved horses" has such
+/// a word, but it tells about somebody and wishes nothing; "it must have been hard" is a guess.
 pub(crate) fn has_rule(text: &str) -> bool {
-    Cues::scan(text).has(Cue::Rule)
+    let cues = Cues::scan(text);
+    cues.has(Cue::Rule) && (cues.has(Cue::Wish) || !cues.has(Cue::Statement))
 }
 
 /// Returns whether a sentence of a person forbids, demands or limits something for longer than one task: it begins with
@@ -274,7 +288,7 @@ pub(crate) fn is_lasting_rule(sentence: &str) -> bool {
 /// than the rest.
 pub(crate) fn score_user_text(text: &str) -> f32 {
     let cues = Cues::scan(text);
-    let worth = match (cues.has(Cue::Rule), cues.has(Cue::Wish)) {
+    let worth = match (has_rule(text), cues.has(Cue::Wish)) {
         (true, _) => weights::USER_RULE_SCORE,
         (false, true) => weights::USER_WISH_SCORE,
         (false, false) => weights::USER_TEXT_SCORE,

@@ -6,7 +6,7 @@ use crate::action::{self, Action, ChangedLines, FileChange, FileOperation, Outco
 use crate::block_cache::Cacheable;
 use crate::digest::{self, OutputKind};
 use crate::shell::{self, Command};
-use crate::tools::ParsedCall;
+use crate::tools::{self, ParsedCall};
 use crate::transcript::{BlockKind, ToolCall};
 use crate::truncate::first_bytes;
 
@@ -47,6 +47,7 @@ fn changes_size(changes: &[FileChange]) -> usize {
 
 /// The evidence of one tool call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about one call")]
 pub(crate) struct ToolUse {
     pub(crate) action: Arc<Action>,
     /// The request in full: the command, path, query or arguments, cut at [`MAX_COMMAND_BYTES`].
@@ -122,6 +123,18 @@ impl ToolUse {
     /// so its changes count; those of a refused edit do not.
     pub(crate) fn applied_changes(&self) -> &[FileChange] {
         if self.is_refused || self.action.outcome == Outcome::Unanswered { &[] } else { &self.changes }
+    }
+
+    /// Returns whether the call changed something that is no file, such as an order, and did not fail.
+    pub(crate) fn changes_records(&self) -> bool {
+        self.action.verb == Verb::Other
+            && self.action.outcome != Outcome::Failed
+            && self.action.outcome != Outcome::Unanswered
+            && !tools::is_lookup_tool(&self.action.tool)
+            && !self.action.is_read_only
+            && !self.submits_work
+            && !self.request.is_empty()
+            && self.question.is_none()
     }
 
     /// Returns the approximate memory of the evidence, in bytes.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::sentences::split_sentences;
-use super::words::{Cue, Cues, EVIDENCE_WORDS};
+use super::words::EVIDENCE_WORDS;
 use crate::host_text::{self, RelayAuthor};
 
 /// The words of a person in a text that has the user's role.
@@ -34,7 +34,7 @@ impl UserMessage {
 
     /// Returns the sentences that state a lasting rule, recognized by their words.
     pub(super) fn rules(&self) -> impl Iterator<Item = String> {
-        let rules = split_sentences(&self.text).into_iter().filter(|said| Cues::scan(said.text).has(Cue::Rule));
+        let rules = split_sentences(&self.text).into_iter().filter(|said| super::has_rule(said.text));
         rules.map(|said| said.on_one_line().into_owned())
     }
 }
@@ -126,5 +126,7 @@ mod tests {
     fn rules_are_the_users_sentences_and_not_what_is_pasted() {
         let spoken = UserMessage::parse("Never push to main. It is late.\n```\nalways()\n```\nBitte immer testen.");
         assert_eq!(spoken.rules().collect::<Vec<_>>(), ["Never push to main.", "Bitte immer testen."]);
+        let told = "I've always had a love for horses! That must have been awesome. It isn't always easy. I never want to see it.";
+        assert_eq!(UserMessage::parse(told).rules().collect::<Vec<_>>(), ["I never want to see it."]);
     }
 }

@@ -14,6 +14,8 @@ pub(super) enum Cue {
     Rule,
     /// A rule says that it lasts.
     Lasting,
+    /// Somebody tells about people or guesses, though with a word of a rule.
+    Statement,
     /// A person states a wish or a correction.
     Wish,
     /// An agent states an intention.

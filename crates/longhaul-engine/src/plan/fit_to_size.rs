@@ -19,9 +19,6 @@ use crate::block_cache::BlockCache;
 use crate::transcript::BlockPosition;
 use crate::{RewriteError, Tokens};
 
-/// The tokens up to which a checkpoint in a small room may take its larger share: it is worth more than the
-/// third-newest result. Chosen by hand.
-const SMALL_ROOM_CHECKPOINT_TOKENS: Tokens = Tokens(1_200);
 /// If pruning leaves at most this share of the requested size, nothing is summarized. If it leaves more,
 /// the short forms would fill the room that the newest messages need in full. Chosen by hand.
 const MAX_PRUNED_SHARE: f64 = 0.9;
@@ -128,7 +125,6 @@ fn divide_room<'s, 't, 'b>(
         room
     } else {
         of_room(shares.checkpoint)
-            .max(of_room(shares.checkpoint_in_small_room).min(SMALL_ROOM_CHECKPOINT_TOKENS))
             .min(checkpoint_draft::max_checkpoint_tokens(survey.total))
             .max(checkpoint_draft::supplied_summary_tokens(survey).min(of_room(shares.model_summary)))
     };

@@ -34,7 +34,7 @@ pub use prompt_order::{
 };
 pub(crate) use prompt_order::{CACHE_CONTROL_FIELD, hash_pair};
 pub(crate) use user_text::ends_with_text_call;
-pub use write::{add_tools_edits, is_lasting_instruction, text_block_json, text_message_json, tool_result_edit};
+pub use write::{add_tools_edits, is_lasting_instruction, text_block_json, text_message_json, tool_result_edits};
 
 /// Something unusual in a body that did not prevent parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -74,29 +74,51 @@ pub fn text_message_json(api_format: ApiFormat, role: Role, text: &str) -> Strin
     }
 }
 
-/// Returns the edit that adds a result with this text to a tool call. Returns `None` if the call has no ID,
-/// or if the result would have to be added to a message whose content is a string.
-#[must_use]
-pub fn tool_result_edit(transcript: &Transcript<'_>, call: BlockPosition, text: &str) -> Option<Edit> {
+/// Returns the edits that give each of these calls a result with this text. In the Messages format, the results of one
+/// message belong into one message.
+pub fn tool_result_edits<'s>(
+    transcript: &Transcript<'_>,
+    results: impl Iterator<Item = (BlockPosition, &'s str)>,
+) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    let mut new_messages: Vec<(ElementId, Vec<Value>)> = Vec::new();
+    for (call, text) in results {
+        match new_tool_result(transcript, call, text) {
+            Some((behind, result, true)) => match new_messages.iter_mut().find(|(other, _)| *other == behind) {
+                Some((_, results)) => results.push(result),
+                None => new_messages.push((behind, vec![result])),
+            },
+            Some((before, result, false)) => edits.push(Edit::Insert { before, json: result.to_string() }),
+            None => {}
+        }
+    }
+    edits.extend(new_messages.into_iter().map(|(before, results)| {
+        let json = json!({"role": "user", "content": results}).to_string();
+        Edit::Insert { before, json }
+    }));
+    edits
+}
+
+/// Returns the place of a new result for a call, its JSON, and whether it needs a new message around it.
+fn new_tool_result(transcript: &Transcript<'_>, call: BlockPosition, text: &str) -> Option<(ElementId, Value, bool)> {
     let JsonSlot::Element(call) = transcript.block(call)?.slot else { return None };
     let (array, message) = (transcript.message_array?, transcript.message_of(call)?);
     let value: Value = serde_json::from_str(&transcript.body[transcript.span_of(call).range()]).ok()?;
     let id = value.get("call_id").or(value.get("id")).filter(|id| id.is_string())?;
     let behind = ElementId { array, index: message as u32 + 1 };
-    let insert = |before: ElementId, json: Value| Some(Edit::Insert { before, json: json.to_string() });
     match transcript.api_format {
-        ApiFormat::Chat => insert(behind, json!({"role": "tool", "tool_call_id": id, "content": text})),
+        ApiFormat::Chat => Some((behind, json!({"role": "tool", "tool_call_id": id, "content": text}), false)),
         ApiFormat::Responses => {
             let kind =
                 if value["type"] == "custom_tool_call" { "custom_tool_call_output" } else { "function_call_output" };
-            insert(behind, json!({"type": kind, "call_id": id, "output": text}))
+            Some((behind, json!({"type": kind, "call_id": id, "output": text}), false))
         }
         ApiFormat::Messages => {
             let result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
             if transcript.role(message + 1) != Some(Role::User) {
-                return insert(behind, json!({"role": "user", "content": [result]}));
+                return Some((behind, result, true));
             }
-            insert(ElementId { array: transcript.content_array(behind)?, index: 0 }, result)
+            Some((ElementId { array: transcript.content_array(behind)?, index: 0 }, result, false))
         }
     }
 }

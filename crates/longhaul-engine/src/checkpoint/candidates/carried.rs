@@ -89,9 +89,8 @@ impl CandidateCollector<'_, '_> {
                     .any(has_new)
             }
             StateLabel::File => path_of_line(earlier).is_some_and(has_file),
-            StateLabel::Finding => has_new(label),
-            StateLabel::Helpers | StateLabel::Installed | StateLabel::Request => false,
-            StateLabel::RefusedEdit | StateLabel::Tasks | StateLabel::Values => has_new(label),
+            StateLabel::Called | StateLabel::Helpers | StateLabel::Installed | StateLabel::Request => false,
+            StateLabel::Finding | StateLabel::RefusedEdit | StateLabel::Tasks | StateLabel::Values => has_new(label),
         }
     }
 

@@ -79,7 +79,7 @@ impl<'d> CandidateCollector<'_, 'd> {
 
     /// Adds one candidate for each file and turn. A turn is split before each commit and before each run with
     /// a new outcome.
-    pub(super) fn add_file_changes(&mut self, history: &FileHistory<'d>) {
+    pub(super) fn add_file_changes(&mut self, history: &FileHistory<'d>, first_open: usize) {
         let fates = FileFates::new(&self.input.evidence.tool_uses);
         for item in &history.bulk {
             let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK);
@@ -90,10 +90,14 @@ impl<'d> CandidateCollector<'_, 'd> {
             let Some(change) = item.tool_use().and_then(|tool_use| tool_use.changes.get(file.change_index)) else {
                 continue;
             };
+            if item.at.unit < first_open && self.is_settled(file, first_open) {
+                continue;
+            }
             let is_undone = file.created && file.deleted;
             // The runs of a helper script tell what it is for.
             let is_helper = self.told_helpers.iter().any(|path| is_same_file(path, &file.path));
-            if is_helper {
+            let is_told = self.told_paths.iter().any(|path| is_same_file(path, &file.path));
+            if is_helper || is_told {
                 continue;
             }
             let (size, value) = if is_undone {
@@ -101,25 +105,46 @@ impl<'d> CandidateCollector<'_, 'd> {
             } else {
                 fates.value_of_change(change, file.last_use, &self.input.weights.log)
             };
-            let is_told = self.told_paths.iter().any(|path| is_same_file(path, &file.path));
-            // The state has the lines that are there in the end.
-            let (size, value) = match is_told {
-                true => (ChangeDetail::Brief, value * self.input.weights.log.told_change_factor),
-                false => (size, value),
-            };
             let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK + file.change_index);
             self.add(CandidateSource::FileChange(item, file.clone(), size), at, value);
         }
+        // Of a file in the state, the log has what all its changes come to.
+        let told: Vec<&NetFileChange> =
+            history.all.iter().filter(|file| self.told_paths.contains(&file.path)).collect();
+        for file in told {
+            let item = &self.input.evidence.tool_uses[file.last_change];
+            let at = (item.at.unit, item.at.block * POSITIONS_PER_BLOCK + file.change_index);
+            let value = self.input.weights.log.told_change;
+            self.add(CandidateSource::FileChange(item, file.clone(), ChangeDetail::Full), at, value);
+        }
+    }
+
+    /// Returns whether a file belongs to submitted work alone: no call from turn `first_open` on changed or read a file in
+    /// the same top folder. A host's demonstration with files of its own is such work.
+    fn is_settled(&self, file: &NetFileChange, first_open: usize) -> bool {
+        let tool_uses = &self.input.evidence.tool_uses;
+        let top = |path: &str| path.strip_prefix('/').map(|path| path.split('/').next().unwrap_or(path).to_owned());
+        let own = top(&file.path);
+        let is_near = |path: &str| match &own {
+            Some(own) => top(path).as_ref() == Some(own),
+            None => is_same_file(path, &file.path),
+        };
+        let later = tool_uses.iter().filter(|item| item.at.unit >= first_open).filter_map(EvidenceItem::tool_use);
+        let mut touched = later.flat_map(|tool_use| {
+            tool_use.read_paths().chain(tool_use.changes.iter().map(|change| change.path.as_str()))
+        });
+        first_open > 0 && !touched.any(is_near)
     }
 
     /// Adds the net effect on each file, in this order: existing files, new files, removed files, files that
     /// were only read.
-    pub(super) fn add_file_summaries(&mut self, files: NetFileChanges) {
+    pub(super) fn add_file_summaries(&mut self, files: NetFileChanges, first_open: usize) {
         let tool_uses = &self.input.evidence.tool_uses;
         let before = self.input.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> = before.iter().map(|note| (path_of_note(note), note)).collect();
         // Keep only the newest of the files that were only read.
         let mut list = files.into_list();
+        list.retain(|file| !self.is_settled(file, first_open));
         list.sort_by_key(|file| (file.is_changed(), file.last_use));
         let only_read = list.iter().filter(|file| !file.is_changed()).count();
         list.drain(..only_read.saturating_sub(MAX_READ_FILES));

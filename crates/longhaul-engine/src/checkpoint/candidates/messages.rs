@@ -77,9 +77,10 @@ impl<'d> CandidateCollector<'_, 'd> {
     pub(super) fn add_other_messages(&mut self) {
         let messages = &self.input.evidence.user_messages;
         for message in self.summarized(messages).filter(|message| !message.by_user && !message.text().is_empty()) {
-            let (source, value) = match message.is_relayed() {
-                true => (CandidateSource::RelayedMessage(message), self.input.weights.log.request),
-                false => (CandidateSource::PossibleUserMessage(message), self.input.weights.log.unknown_author),
+            let (source, value) = if message.is_relayed() {
+                (CandidateSource::RelayedMessage(message), self.input.weights.log.request)
+            } else {
+                (CandidateSource::PossibleUserMessage(message), self.input.weights.log.unknown_author)
             };
             let is_empty = score_user_text(message.text()) < weights::MIN_MESSAGE_SCORE && message.text().len() < 8;
             if !is_empty {

@@ -9,7 +9,7 @@ mod tool_uses;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::exchanges::{Exchange, RequestStatus, collect_exchanges};
+use super::exchanges::{Exchange, RequestStatus, collect_exchanges, first_open_turn};
 use super::findings::{self, FoundLine};
 use super::input::CheckpointInput;
 use super::net_changes::NetFileChange;
@@ -44,7 +44,7 @@ impl DraftCandidate<'_> {
             CandidateSource::FileChange(item, ..)
             | CandidateSource::BulkChange(item)
             | CandidateSource::RefusedEdit(item)
-            | CandidateSource::Command(item, _) => Some(item.at),
+            | CandidateSource::Command(item, ..) => Some(item.at),
             CandidateSource::OtherCalls(items) => items.first().map(|item| item.at),
             _ => None,
         }
@@ -99,8 +99,9 @@ pub(super) enum CandidateSource<'d> {
     BulkChange(&'d EvidenceItem),
     /// An edit that was not applied.
     RefusedEdit(&'d EvidenceItem),
-    /// A command that was run, and how many times its output was the same.
-    Command(&'d EvidenceItem, usize),
+    /// The last run of a command, how many times its output was the same, and earlier runs with another outcome, oldest
+    /// first.
+    Command(&'d EvidenceItem, usize, Vec<&'d EvidenceItem>),
     /// A call of any other tool, or several calls with the same short answer.
     OtherCalls(Vec<&'d EvidenceItem>),
     /// A question to the user with the answer.
@@ -174,16 +175,17 @@ pub(super) fn collect_candidates<'d>(input: &CheckpointInput<'d>) -> Candidates<
             collector.push(CandidateSource::State(line), None, (usize::MAX, place), value);
         }
     }
+    let first_open = first_open_turn(&exchanges);
     collector.add_exchanges(&exchanges, &rarity);
     collector.add_other_messages();
     collector.add_assistant_notes(&exchanges);
-    collector.add_file_changes(&history);
+    collector.add_file_changes(&history, first_open);
     collector.add_tool_uses(&exchanges);
-    collector.add_file_summaries(history.all);
+    collector.add_file_summaries(history.all, first_open);
     collector.add_carried_items(&exchanges);
     collector.add_quotes();
     if input.notes.is_none() {
-        collector.add_found_lines();
+        collector.add_found_lines(first_open);
     }
     Candidates { drafts: collector.candidates, rarity }
 }
@@ -256,8 +258,8 @@ impl<'d> CandidateCollector<'_, 'd> {
     }
 
     /// Adds the lines of read results that the work points at.
-    fn add_found_lines(&mut self) {
-        for found in findings::find_lines(self.input) {
+    fn add_found_lines(&mut self, first_open: usize) {
+        for found in findings::find_lines(self.input, first_open) {
             let source: Rc<str> = found.source.into();
             for (place, (line, score)) in found.lines.into_iter().enumerate() {
                 let value = self.input.weights.log.found_line * score * self.age_factor(found.turn);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::{CandidateCollector, CandidateSource, POSITIONS_PER_BLOCK};
 use crate::action::{Outcome, Verb};
 use crate::checkpoint::exchanges::{Exchange, first_open_turn};
-use crate::checkpoint::weights::{LogWeights, MAX_GROUPED_LOOKUPS, MAX_SHORT_ANSWER_BYTES};
+use crate::checkpoint::weights::{LogWeights, MAX_EARLIER_RUNS, MAX_GROUPED_LOOKUPS, MAX_SHORT_ANSWER_BYTES};
 use crate::evidence::{EvidenceItem, ToolUse};
 use crate::tools::{changes_environment, is_lookup_tool};
 
@@ -58,23 +58,26 @@ impl<'d> CandidateCollector<'_, 'd> {
             Verb::Run if wrote && action.main_commands.as_deref().is_none_or(str::is_empty) => {}
             Verb::Run if tool_use.key_lines.lines.is_empty() && tool_use.normalized_command.starts_with("mkdir ") => {}
             Verb::Run => {
-                if let Some(value_per_token) = runs.value(tool_use, &self.input.weights.log) {
+                let told = seen.candidate_of_command.get(tool_use.normalized_command.as_str());
+                let newest = told.map(|told| &mut self.candidates[*told].source);
+                let value = runs.value(tool_use, &self.input.weights.log);
+                if let Some(CandidateSource::Command(newest, times, earlier)) = newest {
+                    let newest_key = newest.tool_use().map(|newest| &newest.key_lines.results_key);
+                    if value.is_some() && earlier.len() < MAX_EARLIER_RUNS {
+                        earlier.insert(0, item);
+                    } else if newest_key == Some(&tool_use.key_lines.results_key) {
+                        *times += 1;
+                    }
+                } else if let Some(value_per_token) = value {
                     seen.candidate_of_command.insert(&tool_use.normalized_command, self.candidates.len());
-                    self.add(CandidateSource::Command(item, 1), last, value_per_token);
-                } else if let Some(CandidateSource::Command(newest, times)) = seen
-                    .candidate_of_command
-                    .get(tool_use.normalized_command.as_str())
-                    .map(|told| &mut self.candidates[*told].source)
-                    && newest
-                        .tool_use()
-                        .is_some_and(|newest| newest.key_lines.results_key == tool_use.key_lines.results_key)
-                {
-                    *times += 1;
+                    self.add(CandidateSource::Command(item, 1, Vec::new()), last, value_per_token);
                 }
             }
             _ if !is_lookup_tool(&action.tool) => {
                 self.add(CandidateSource::OtherCalls(vec![item]), last, self.input.weights.log.file_change);
             }
+            // The same look-up was repeated later.
+            _ if !seen.lookups.insert((&action.tool, &tool_use.request)) => {}
             _ => {
                 // Group many look-ups with the same short answer.
                 if let Some(place) = seen.find_or_record_similar(tool_use, self.candidates.len())
@@ -103,6 +106,8 @@ struct NewerCalls<'d> {
     changed_paths: HashSet<&'d str>,
     /// The refused edits, each with its path and the reason.
     refusals: HashSet<(&'d str, &'d str)>,
+    /// The look-ups, each with its tool and its arguments.
+    lookups: HashSet<(&'d str, &'d str)>,
     /// The number of calls of each tool.
     calls_by_tool: HashMap<&'d str, usize>,
     /// For each tool and short answer, the index of the candidate that groups the look-ups.

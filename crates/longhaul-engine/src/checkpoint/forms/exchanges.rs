@@ -9,10 +9,12 @@ use crate::checkpoint::excerpt::{RankedPieces, TextValue};
 use crate::checkpoint::exchanges::{Exchange, RequestStatus};
 use crate::checkpoint::rarity::WordRarity;
 use crate::checkpoint::weights::{
-    AGENT_CUE_FACTOR, EXCHANGE_FRAME_TOKENS, ITEM_MARKER_TOKENS, MAX_ASKED_BACK_CHARS, MAX_SETTLED_REQUEST_BYTES,
-    MAX_TITLE_CHARS, MIN_ASKED_BACK_DENSITY, USER_CUE_FACTOR,
+    AGENT_CUE_FACTOR, COURTESY_FACTOR, EXCHANGE_FRAME_TOKENS, ITEM_MARKER_TOKENS, MAX_ASKED_BACK_CHARS,
+    MAX_SETTLED_REQUEST_BYTES, MAX_TITLE_CHARS, MIN_ASKED_BACK_DENSITY, USER_CUE_FACTOR,
 };
-use crate::evidence::{EvidenceItem, last_sentence, score_sentence, score_user_text, title_line};
+use crate::evidence::{
+    EvidenceItem, Reception, has_question, last_sentence, reception, score_sentence, score_user_text, title_line,
+};
 use crate::redact::Redacted;
 use crate::texts::{ActionEntry, EntryKind};
 use crate::tokens::budget::PricedForm;
@@ -21,7 +23,6 @@ use crate::tokens::estimate;
 /// A request with its answer, in pieces.
 #[derive(PartialEq)]
 pub(in crate::checkpoint) struct ExchangeText {
-    kind: EntryKind,
     /// The beginning of the request, if only the answer is told.
     target: Redacted,
     /// The question of the assistant that the request answers.
@@ -30,6 +31,8 @@ pub(in crate::checkpoint) struct ExchangeText {
     answer: Option<Side>,
     /// The pieces in the order in which the forms add them.
     order: Vec<(SideName, usize)>,
+    /// The number of pieces in the shortest form.
+    opening: usize,
     status: RequestStatus,
 }
 
@@ -84,19 +87,20 @@ impl ExchangeText {
             };
         }
         let text = text.append_literal(status_words(self.status));
-        ActionEntry::new(self.kind, &self.target, &text).with_recall_id(recall_id)
+        let has_request = self.order[..count].iter().any(|(name, _)| *name == SideName::Request);
+        let kind = if has_request { EntryKind::UserRequest } else { EntryKind::Answer };
+        ActionEntry::new(kind, &self.target, &text).with_recall_id(recall_id)
     }
 }
 
 /// Returns the words for what became of a request.
 fn status_words(status: RequestStatus) -> &'static str {
     match status {
-        RequestStatus::Unknown => "",
+        // A word of thanks is no proof that the work was done.
+        RequestStatus::Unknown | RequestStatus::Accepted | RequestStatus::Revisited => "",
         RequestStatus::Submitted => " (submitted)",
-        RequestStatus::Accepted => " (the user was satisfied)",
-        RequestStatus::Rejected => " (the user rejected this)",
+        RequestStatus::Rejected => " (the user rejected the answer)",
         RequestStatus::Superseded => " (the user then wanted something else)",
-        RequestStatus::Revisited => " (taken up again later)",
     }
 }
 
@@ -111,14 +115,14 @@ impl FormWriter<'_, '_> {
         let text = Rc::new(self.exchange_text(exchange, part)?);
         let factor = self.input.counter.factor;
         let is_settled = exchange.status != RequestStatus::Unknown;
-        let mut tokens = EXCHANGE_FRAME_TOKENS
+        let frame = EXCHANGE_FRAME_TOKENS
             + ITEM_MARKER_TOKENS
             + factor.apply(estimate(text.target.as_str())).number()
             + text.asked_back.as_ref().map_or(0, |question| factor.apply(estimate(question.as_str())).number());
+        let mut tokens = frame;
         let mut forms: Vec<(CandidateText, PricedForm)> = Vec::new();
         let mut bytes = 0;
-        // The first form has a piece of each text, so that every question carries a line of its answer.
-        let first = [SideName::Request, SideName::Answer].into_iter().filter(|name| text.side(*name).is_some()).count();
+        let first = text.opening;
         let mut value = f64::MAX;
         let mut opening_value = 0.0;
         for (at, (name, piece)) in text.order.iter().enumerate() {
@@ -129,12 +133,20 @@ impl FormWriter<'_, '_> {
                 break;
             }
             tokens += factor.apply(estimate(words)).number() + 1;
+            let earlier = text.order[..at].iter().filter(|(of, _)| of == name).map(|(_, piece)| *piece);
+            let heading = side.pieces.new_heading(*piece, earlier);
+            tokens += heading.map_or(0, |heading| factor.apply(estimate(heading)).number());
             let own = f64::from(side.pieces.value_of(*piece));
             if at + 1 < first {
                 opening_value += own;
                 continue;
             }
-            let own = if at + 1 == first { (opening_value + own) / first as f64 } else { own };
+            // The first form also pays for the frame.
+            let own = if at + 1 == first {
+                (opening_value + own) / first as f64 * (tokens - frame) as f64 / tokens as f64
+            } else {
+                own
+            };
             value = value.min(own);
             let price = PricedForm { tokens, value_per_token: draft.value_per_token * value };
             forms.push((CandidateText::Exchange(Rc::clone(&text), at + 1), price));
@@ -155,23 +167,32 @@ impl FormWriter<'_, '_> {
             let pieces = RankedPieces::new(words, |piece: &str| user_piece_value(piece, rarity));
             Side { pieces, recall_id: self.recall_id(item) }
         });
-        let answer = exchange.answer.filter(|_| part != ExchangePart::Request).map(|item| {
+        // An answer that the user rejected is no answer.
+        let is_told =
+            part == ExchangePart::Answer || part == ExchangePart::Both && exchange.status != RequestStatus::Rejected;
+        let answer = exchange.answer.filter(|_| is_told).map(|item| {
             let words = item.tool_use().map_or_else(|| item.text().to_owned(), |call| call.key_lines.lines.join("\n"));
             let words = self.redact(&words).replace_with_literal("**", "");
             let pieces = RankedPieces::new(words, |piece: &str| agent_piece_value(piece, rarity));
             Side { pieces, recall_id: self.recall_id(item) }
         });
         let (request, answer) = (request.filter(Side::has_words), answer.filter(Side::has_words));
-        // A question such as "Anything else?" explains nothing.
-        let asked_back = exchange.asked_back.filter(|_| part != ExchangePart::Answer);
+        // A long reply explains itself, and a question such as "Anything else?" explains nothing.
+        let is_short = exchange.request.is_some_and(|request| request.text().len() <= MAX_ASKED_BACK_CHARS);
+        let asked_back = exchange.asked_back.filter(|_| part != ExchangePart::Answer && is_short);
         let asked_back = asked_back.map(|item| last_sentence(item.text()));
         let asked_back = asked_back.filter(|question| rarity.density(question) >= MIN_ASKED_BACK_DENSITY);
         let asked_back = asked_back.map(|question| self.redact_line(question, MAX_ASKED_BACK_CHARS));
-        let order = order_pieces(request.as_ref(), answer.as_ref());
-        let kind = if part == ExchangePart::Answer { EntryKind::Answer } else { EntryKind::UserRequest };
+        // Every question carries a line of its answer. A message that only tells something needs no reply.
+        let asks = request.as_ref().is_some_and(|side| {
+            let words = side.pieces.text();
+            has_question(words) || score_user_text(words) > 1.0
+        });
+        let is_pair = asks || !self.input.evidence.tool_uses.is_empty();
+        let (order, opening) = order_pieces(request.as_ref(), answer.as_ref(), is_pair);
         let target = self.answered_request(exchange, part);
         let status = exchange.status;
-        (!order.is_empty()).then_some(ExchangeText { kind, target, asked_back, request, answer, order, status })
+        (!order.is_empty()).then_some(ExchangeText { target, asked_back, request, answer, order, opening, status })
     }
 
     /// Returns the beginning of a request that stays in place, for the entry of its answer.
@@ -192,26 +213,34 @@ impl Side {
     }
 }
 
-/// Returns the best piece of each text, then all others, the most valuable first.
-fn order_pieces(request: Option<&Side>, answer: Option<&Side>) -> Vec<(SideName, usize)> {
+/// Returns the pieces in the order in which the forms add them, and the number of pieces in the shortest form: the best
+/// piece of each text, or of both.
+fn order_pieces(request: Option<&Side>, answer: Option<&Side>, is_pair: bool) -> (Vec<(SideName, usize)>, usize) {
     let ranked = |name: SideName, side: Option<&Side>| {
         let order = side.map(|side| side.pieces.ranked()).unwrap_or_default();
         order.into_iter().map(move |(piece, value)| (name, piece, value)).collect::<Vec<(SideName, usize, TextValue)>>()
     };
     let (request, answer) = (ranked(SideName::Request, request), ranked(SideName::Answer, answer));
+    let opening = usize::from(is_pair);
     let mut others: Vec<(SideName, usize, TextValue)> =
-        request.iter().skip(1).chain(answer.iter().skip(1)).copied().collect();
+        request.iter().skip(opening).chain(answer.iter().skip(opening)).copied().collect();
     others.sort_by(|one, other| other.2.total_cmp(&one.2));
-    let first = request.first().into_iter().chain(answer.first());
-    first.chain(&others).map(|(name, piece, _)| (*name, *piece)).collect()
+    let first = request.iter().take(opening).chain(answer.iter().take(opening));
+    let order: Vec<(SideName, usize)> = first.clone().chain(&others).map(|(name, piece, _)| (*name, *piece)).collect();
+    (order, first.count().max(1))
 }
 
 /// Returns what a piece of a person's message is worth for its length: rules, wishes and questions are worth more.
 fn user_piece_value(piece: &str, rarity: &WordRarity) -> TextValue {
-    rarity.density(piece) * (1.0 + USER_CUE_FACTOR * (score_user_text(piece) - 1.0).max(0.0))
+    rarity.density(piece) * courtesy_factor(piece) * (1.0 + USER_CUE_FACTOR * (score_user_text(piece) - 1.0).max(0.0))
 }
 
 /// Returns what a piece of the agent's text is worth for its length: causes, decisions and results are worth more.
 fn agent_piece_value(piece: &str, rarity: &WordRarity) -> TextValue {
-    rarity.density(piece) * (1.0 + AGENT_CUE_FACTOR * score_sentence(piece).0.clamp(-2.0, 3.0))
+    rarity.density(piece) * courtesy_factor(piece) * (1.0 + AGENT_CUE_FACTOR * score_sentence(piece).0.clamp(-2.0, 3.0))
+}
+
+/// Returns the factor of a sentence such as "Great, thanks for finding that!", which tells nothing.
+fn courtesy_factor(piece: &str) -> TextValue {
+    if reception(piece.trim_start()) == Some(Reception::Accepts) { COURTESY_FACTOR } else { 1.0 }
 }

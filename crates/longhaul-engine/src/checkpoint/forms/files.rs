@@ -1,5 +1,7 @@
 //! Forms of file changes.
 
+use std::collections::HashSet;
+
 use super::tool_uses::describe_outcome;
 use super::{CandidateText, FormWriter};
 use crate::action::{FileChange, FileOperation, Outcome};
@@ -7,8 +9,8 @@ use crate::checkpoint::candidates::ChangeDetail;
 use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::weights::{
-    ADDED_LINES, CHANGED_LINE_CHARS, COMMAND_CHARS, FILE_NAMES_CHARS, MAX_COPY_SOURCE_CHARS, MAX_PATH_CHARS,
-    MAX_SCRIPT_CHARS, OUTCOME_CHARS, REMOVED_LINES,
+    ADDED_LINES, CHANGED_LINE_CHARS, COMMAND_CHARS, FILE_NAMES_CHARS, MAX_COPY_SOURCE_CHARS, MAX_INLINE_LINES,
+    MAX_PATH_CHARS, MAX_SCRIPT_CHARS, OUTCOME_CHARS, REMOVED_LINES,
 };
 use crate::evidence::{EvidenceItem, ToolUse};
 use crate::redact::Redacted;
@@ -72,8 +74,12 @@ impl FormWriter<'_, '_> {
                 },
             };
             if !lines.as_str().is_empty() && act != EntryKind::Delete {
-                let colon = if outcome.as_str().is_empty() { "" } else { ": " };
-                outcome = outcome.append_literal(colon).append(&lines);
+                let between = match (outcome.as_str().is_empty(), lines.as_str().starts_with('\n')) {
+                    (true, _) => "",
+                    (false, true) => ":",
+                    (false, false) => ": ",
+                };
+                outcome = outcome.append_literal(between).append(&lines);
             }
             outcome = outcome.append(&then);
             forms.push(CandidateText::Action(
@@ -131,20 +137,27 @@ impl FormWriter<'_, '_> {
         forms
     }
 
-    /// Returns the most informative lines of a change in file order, each with a minus or plus sign.
+    /// Returns the most informative lines of a change in file order, each with a minus or plus sign. More than two have a
+    /// line of their own each.
     fn changed_lines(&mut self, removed: &[(usize, String)], added: &[(usize, String)], level: usize) -> Redacted {
-        let mut all = Redacted::literal("");
-        for (prefix, lines, most) in [("−`", removed, REMOVED_LINES[level]), ("+`", added, ADDED_LINES[level])] {
-            let mut chosen: Vec<&(usize, String)> = lines.iter().take(most).collect();
+        let (mut signed, mut seen) = (Vec::new(), HashSet::new());
+        for (sign, lines, most) in [("−", removed, REMOVED_LINES[level]), ("+", added, ADDED_LINES[level])] {
+            let is_new = |(_, line): &&(usize, String)| seen.insert((sign, line.trim().to_owned()));
+            let mut chosen: Vec<&(usize, String)> = lines.iter().filter(is_new).take(most).collect();
             chosen.sort_by_key(|(at, _)| *at);
-            for (_, line) in chosen {
+            signed.extend(chosen.into_iter().map(|(_, line)| (sign, line)));
+        }
+        let is_list = signed.len() > MAX_INLINE_LINES;
+        let mut all = Redacted::literal("");
+        for (sign, line) in signed {
+            let line = self.redact_line(line, CHANGED_LINE_CHARS[level]);
+            all = if is_list {
+                all.append_literal("\n").append_literal(sign).append_literal(" ").append(&line)
+            } else {
                 let blank = if all.as_str().is_empty() { "" } else { " " };
-                all = all
-                    .append_literal(blank)
-                    .append_literal(prefix)
-                    .append(&self.redact_line(line, CHANGED_LINE_CHARS[level]).replace_with_literal("`", "'"))
-                    .append_literal("`");
-            }
+                let line = line.replace_with_literal("`", "'");
+                all.append_literal(blank).append_literal(sign).append_literal("`").append(&line).append_literal("`")
+            };
         }
         all
     }

@@ -232,7 +232,9 @@ impl<'w, 'd> FormWriter<'w, 'd> {
             }
             CandidateSource::BulkChange(item) => (Section::CompletedActions, self.bulk_change_forms(item)),
             CandidateSource::RefusedEdit(item) => (Section::CompletedActions, self.refused_edit_forms(item)),
-            CandidateSource::Command(item, times) => (Section::CompletedActions, self.command_forms(item, *times)),
+            CandidateSource::Command(item, times, earlier) => {
+                (Section::CompletedActions, self.command_forms(item, *times, earlier))
+            }
             CandidateSource::OtherCalls(items) => (Section::CompletedActions, self.call_forms(items)),
             CandidateSource::Question(item) => (Section::ResolvedQuestions, self.question_forms(item)),
             CandidateSource::FileSummary(file, before) => {
@@ -257,11 +259,7 @@ impl<'w, 'd> FormWriter<'w, 'd> {
             }
             CandidateSource::FoundLine(source, line) => {
                 let source = self.redact_line(source, MAX_SOURCE_CHARS);
-                let text = self.redact_line(&line.text, usize::MAX);
-                let line = match line.number {
-                    Some(number) => Redacted::literal("").append_number(number).append_literal(": ").append(&text),
-                    None => text,
-                };
+                let line = self.redact_line(&line.text, usize::MAX);
                 (Section::CriticalContext, vec![CandidateText::QuotedLine(source, line)])
             }
             CandidateSource::QuotedLine(quoted, line) => {

@@ -10,8 +10,8 @@ use crate::checkpoint::net_changes::NetFileChange;
 use crate::checkpoint::paths::common_folder;
 use crate::checkpoint::state::{Check, Repetition, StateLabel, StateLine, path_of_line};
 use crate::checkpoint::weights::{
-    CHECK_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CODE_CHARS, STATE_FILE_LINES, STATE_REQUEST_BYTES,
-    STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
+    CHECK_CHARS, MAX_PATH_CHARS, MAX_SCRIPT_CHARS, STATE_CALL_CHARS, STATE_CALLS, STATE_CODE_CHARS, STATE_FILE_LINES,
+    STATE_REQUEST_BYTES, STATE_TASK_CHARS, STATE_TASKS, STATE_VALUES, STATE_WORDS_CHARS,
 };
 use crate::evidence::{EvidenceItem, Task, TaskState, score_user_text};
 use crate::redact::Redacted;
@@ -24,6 +24,7 @@ impl FormWriter<'_, '_> {
             StateLine::Request(item) => return self.request_line_forms(item, &label),
             StateLine::File(file, check) => self.file_line_forms(file, check.as_ref()),
             StateLine::Checks(_, checks) => self.check_forms(checks),
+            StateLine::Called(calls) => self.call_line_forms(calls),
             StateLine::RefusedEdit(item) => self.refused_line_forms(item),
             StateLine::Tasks(tasks) => self.task_forms(tasks),
             StateLine::Values(values) => self.value_forms(values),
@@ -35,7 +36,7 @@ impl FormWriter<'_, '_> {
                 text.map(|sentence| self.quoted(&sentence.text, STATE_WORDS_CHARS)).into_iter().collect()
             }
             StateLine::LastWords(item) => {
-                let last = crate::evidence::last_sentence(item.text());
+                let last = crate::evidence::last_sentences(item.text(), STATE_WORDS_CHARS);
                 vec![self.quoted(last, STATE_WORDS_CHARS)]
             }
         };
@@ -78,6 +79,9 @@ impl FormWriter<'_, '_> {
             file if file.changes == 1 => Redacted::literal(" (1 edit)"),
             file => Redacted::literal(" (").append_number(file.changes).append_literal(" edits)"),
         };
+        if let Some(from) = &file.copied_from {
+            how = how.append_literal(", last copied from ").append(&self.code(from, MAX_PATH_CHARS));
+        }
         if let Some(script) = &file.written_by {
             how = how.append_literal(", last by the script ").append(&self.redact_line(&script.name, MAX_SCRIPT_CHARS));
         }
@@ -170,6 +174,27 @@ impl FormWriter<'_, '_> {
         }
     }
 
+    /// Words the newest calls that changed something outside the files, oldest first.
+    fn call_line_forms(&mut self, calls: &[Check<'_>]) -> Vec<Redacted> {
+        let mut texts: Vec<Redacted> = Vec::new();
+        for Check { tool_use, .. } in calls {
+            let call = self.redact_line(&format!("{} {}", tool_use.action.tool, tool_use.request), STATE_CALL_CHARS[0]);
+            let result = self.redact(&tool_use.key_lines.joined());
+            let outcome = describe_outcome(tool_use, &result.one_line(STATE_CALL_CHARS[1]));
+            texts.push(match outcome.as_str() {
+                "" => call,
+                _ => call.append_literal(" → ").append(&outcome),
+            });
+        }
+        let shown = |most: usize| &texts[texts.len() - most.min(texts.len())..];
+        let join = |texts: &[Redacted]| {
+            texts.iter().enumerate().fold(Redacted::literal(""), |all, (at, text)| {
+                all.append_literal(if at == 0 { "" } else { "; " }).append(text)
+            })
+        };
+        STATE_CALLS.map(|most| join(shown(most))).into()
+    }
+
     fn refused_line_forms(&mut self, item: &EvidenceItem) -> Vec<Redacted> {
         let Some(tool_use) = item.tool_use() else { return Vec::new() };
         let path = tool_use.changes.first().map_or(tool_use.request.as_str(), |change| change.path.as_str()).to_owned();
@@ -227,6 +252,16 @@ impl FormWriter<'_, '_> {
             Repetition::Reads(path, times) => (*path, *times, " was read "),
             Repetition::RefusedEdits(path, times) => (*path, *times, " refused the same edit "),
             Repetition::Runs(command, times) => (*command, *times, " failed in the same way "),
+            Repetition::EmptySearches(searches) => {
+                let words =
+                    Redacted::literal("").append_number(searches.len()).append_literal(" searches found nothing: ");
+                let shown = searches.iter().rev().take(STATE_TASKS[1]).rev();
+                let listed = shown.map(|search| self.code(search, CHECK_CHARS[0]));
+                let listed: Vec<Redacted> = listed.collect();
+                return listed.iter().enumerate().fold(words, |all, (at, search)| {
+                    all.append_literal(if at == 0 { "" } else { ", " }).append(search)
+                });
+            }
         };
         self.code(what, CHECK_CHARS[1]).append_literal(words).append_number(times).append_literal(" times")
     }

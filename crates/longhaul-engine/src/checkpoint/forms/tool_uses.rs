@@ -3,7 +3,7 @@
 use super::{CandidateText, FormWriter};
 use crate::action::{Outcome, Verb};
 use crate::checkpoint::weights::{
-    COMMAND_CHARS, COMMIT_MESSAGE_BYTES, DATA_CHARS, MAX_SHORT_FIELD_BYTES, OUTCOME_CHARS,
+    COMMAND_CHARS, COMMIT_MESSAGE_BYTES, DATA_CHARS, EARLIER_OUTCOME_CHARS, MAX_SHORT_FIELD_BYTES, OUTCOME_CHARS,
 };
 use crate::evidence::{EvidenceItem, KeyLines, ToolUse};
 use crate::redact::Redacted;
@@ -11,26 +11,50 @@ use crate::texts::{ActionEntry, EntryKind};
 use crate::truncate::first_bytes;
 
 impl FormWriter<'_, '_> {
-    pub(super) fn command_forms(&mut self, item: &EvidenceItem, times: usize) -> Vec<CandidateText> {
+    pub(super) fn command_forms(
+        &mut self,
+        item: &EvidenceItem,
+        times: usize,
+        earlier: &[&EvidenceItem],
+    ) -> Vec<CandidateText> {
         let Some(tool_use) = item.tool_use() else { return Vec::new() };
         let verdict = tool_use.key_lines.joined();
         let (command, verdict) =
             (self.redact(strip_commit_message(&tool_use.normalized_command, &verdict)), self.redact(&verdict));
-        let form = |(command_most, most): (usize, usize)| {
+        let earlier = self.earlier_outcomes(earlier);
+        let form = |(command_most, most, has_earlier): (usize, usize, bool)| {
             let mut outcome = describe_outcome(tool_use, &verdict.one_line(most));
             if times > 1 && !outcome.as_str().is_empty() {
                 outcome = outcome.append_literal(" (").append_number(times).append_literal(" times the same)");
+            }
+            if let Some(earlier) = earlier.as_ref().filter(|_| has_earlier) {
+                outcome = outcome.append_literal("; before that: ").append(earlier);
             }
             let entry = ActionEntry::new(EntryKind::Run, &command.one_line(command_most), &outcome);
             CandidateText::Action(None, entry.with_recall_id(self.recall_id(item)))
         };
         [
-            (COMMAND_CHARS[0], OUTCOME_CHARS[0]),
-            (COMMAND_CHARS[1], OUTCOME_CHARS[0]),
-            (COMMAND_CHARS[1], OUTCOME_CHARS[1]),
+            (COMMAND_CHARS[0], OUTCOME_CHARS[0], false),
+            (COMMAND_CHARS[0], OUTCOME_CHARS[0], true),
+            (COMMAND_CHARS[1], OUTCOME_CHARS[1], true),
         ]
         .map(form)
         .into()
+    }
+
+    /// Words the outcomes of earlier runs, oldest first; `None` if there are none.
+    fn earlier_outcomes(&mut self, earlier: &[&EvidenceItem]) -> Option<Redacted> {
+        let runs = earlier.iter().filter_map(|item| item.tool_use());
+        let outcomes: Vec<Redacted> = runs
+            .map(|run| {
+                let verdict = self.redact_line(&run.key_lines.joined(), EARLIER_OUTCOME_CHARS);
+                describe_outcome(run, &verdict)
+            })
+            .collect();
+        outcomes
+            .into_iter()
+            .filter(|outcome| !outcome.as_str().is_empty())
+            .reduce(|all, outcome| all.append_literal("; then: ").append(&outcome))
     }
 
     pub(super) fn call_forms(&mut self, items: &[&EvidenceItem]) -> Vec<CandidateText> {
