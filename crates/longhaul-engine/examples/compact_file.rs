@@ -9,6 +9,8 @@
 //! With `--prepared-at N`, the summary is one that a model was asked for when the request had only its first N messages.
 //! With `--weights FILE`, the file replaces `src/checkpoint/weights.toml`.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program for a terminal")]
+
 use std::io::Read;
 
 use longhaul_engine::report::CompactionReport;
