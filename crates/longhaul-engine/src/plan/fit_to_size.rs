@@ -160,7 +160,9 @@ fn choose_turns<'s, 't, 'b>(
     prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn));
     let mut gone: BTreeSet<usize> = bounds.free_turns().chain(survey.newest_checkpoint).collect();
     let is_pruned_enough = draft.total.number() as f64 <= goal.tokens.number() as f64 * MAX_PRUNED_SHARE;
-    if goal.is_requested && is_pruned_enough && !checkpoint_draft::has_usable_summary(work, &gone) {
+    // A topic gets its share of a checkpoint, so there must be one.
+    let may_prune_only = survey.options.focus.is_none() && !checkpoint_draft::has_usable_summary(work, &gone);
+    if goal.is_requested && is_pruned_enough && may_prune_only {
         return (draft, BTreeSet::new());
     }
     if !has_new(&gone) {
