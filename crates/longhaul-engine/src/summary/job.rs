@@ -134,11 +134,11 @@ impl SummaryJob {
         };
         let mut user = Redacted::literal(if before.is_some() { UPDATE_PROMPT } else { FIRST_PROMPT });
         user = user
-            .append_literal("The material stands between two lines with the mark ")
+            .append_literal("The material stands between two lines with the tag ")
             .append(&fence)
             .append_literal(".\n\n");
         if let Some(before) = before {
-            user = fenced(user, "handover", before);
+            user = fenced(user, "summary", before);
         }
         user = fenced(user, "turns", part);
         SummaryPrompt {
@@ -285,9 +285,9 @@ mod tests {
         let parts = ask.split_for_window(Tokens(100_000));
         let first = ask.prompt(&parts[0], None, "4f1c0a", Tokens(100_000));
         assert!(first.user.as_str().contains("<turns 4f1c0a>\n[the user]\nBuild it.\n\n</turns 4f1c0a>"));
-        assert!(first.user.as_str().contains("the schema") && !first.user.as_str().contains("<handover"));
+        assert!(first.user.as_str().contains("the schema") && !first.user.as_str().contains("<summary"));
         let next = ask.prompt(&parts[0], Some(&Redacted::literal("## Goal\n- All.")), "4f1c0a", Tokens(100_000));
-        assert!(next.user.as_str().contains("<handover 4f1c0a>\n## Goal"));
+        assert!(next.user.as_str().contains("<summary 4f1c0a>\n## Goal"));
         assert!(ask.appended_prompt().as_str().contains("## Active Task"));
     }
 }

@@ -136,7 +136,7 @@ async fn a_window_that_is_too_small_is_asked_in_parts_each_with_the_handover_so_
         })
         .collect();
     assert!(users.len() > 1, "{} parts", users.len());
-    assert!(!users[0].contains("<handover ") && users[1..].iter().all(|user| user.contains("<handover ")));
+    assert!(!users[0].contains("<summary ") && users[1..].iter().all(|user| user.contains("<summary ")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ fn the_example_compacts_behind_a_gateway_and_can_be_taken_back() {
     let (_, second) = ask("Go on.");
     assert!(second.contains("x-longhaul-action: replayed"), "{second}");
     let sent = upstream.asked();
-    assert!(sent[0].to_string().contains("summary by newest"), "{}", sent[0]);
+    assert!(sent[0].to_string().contains("Summary by newest"), "{}", sent[0]);
     let list = |body: &Value| body["messages"].as_array().unwrap().clone();
     let (one, other) = (list(&sent[0]), list(&sent[1]));
     assert_eq!(one, other[..one.len()], "what was decided is decided again");

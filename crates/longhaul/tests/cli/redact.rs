@@ -89,7 +89,7 @@ fn session(words: &str) -> String {
     json!({"model": "gpt-5", "messages": messages}).to_string()
 }
 
-const COMPRESS: [&str; 7] = ["compress", "session.json", "--context-length", "20000", "--to-tokens", "2000", "--force"];
+const COMPRESS: [&str; 7] = ["compress", "session.json", "--context-length", "20000", "--to-tokens", "1200", "--force"];
 
 #[test]
 fn the_users_rules_hold_in_checkpoints_and_originals() {

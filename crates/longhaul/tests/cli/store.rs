@@ -203,7 +203,7 @@ fn an_edited_history_is_a_fork_and_both_are_shown() {
 #[test]
 fn a_body_that_goes_on_from_a_checkpoint_goes_on_from_its_session() {
     let machine = Machine::new("continued");
-    let report = machine.compress("a.json", &["--to-tokens", "3k"]);
+    let report = machine.compress("a.json", &["--to-tokens", "2k"]);
     assert!(report["checkpoint"].is_object(), "{report}");
     let mut sent: Value = serde_json::from_str(&machine.read("out.json")).unwrap();
     let list = sent["messages"].as_array_mut().unwrap();

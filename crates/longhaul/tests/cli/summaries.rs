@@ -111,7 +111,7 @@ fn a_spoiled_answer_is_mended() {
     let (report, _) = compress(&folder, "auto");
     assert_eq!(report["checkpoint"]["by"], "model", "{}", report["notes"]);
     let out = actions(&report, "taken_out").join("\n");
-    assert!(out.contains("scripts/release-9.sh"), "{report}");
+    assert!(out.contains("10.77.1.9"), "{report}");
     let after = std::fs::read_to_string(folder.0.join("after.json")).unwrap();
     assert!(!after.contains("release-9") && after.contains("Never touch the files under vendor"), "{after}");
 }
@@ -143,7 +143,7 @@ fn an_answer_that_is_no_handover_is_not_used() {
     configured(&folder, &upstream, "");
     let (report, _) = compress(&folder, "auto");
     assert_eq!(report["checkpoint"]["by"], "code");
-    assert!(report["notes"].to_string().contains("none of the expected headings"), "{}", report["notes"]);
+    assert!(report["notes"].to_string().contains("it is no summary"), "{}", report["notes"]);
     assert_eq!(report["state"]["auxiliary_failed"], "small-model");
 }
 
@@ -266,7 +266,9 @@ fn a_session_of_the_store_is_asked_about_once_and_goes_on_with_the_models_words(
 
 #[test]
 fn summarize_shows_the_question_the_answer_and_what_was_mended() {
-    let spoiled = format!("{GOOD}- Deploy with scripts/release-9.sh.\n- The token is {SECRET}.\n");
+    let invented = "2. RAN scripts/release-9.sh — deployed";
+    let spoiled = GOOD.replace("\n\n## Remaining Work", &format!("\n{invented}\n\n## Remaining Work"));
+    let spoiled = format!("{spoiled}- The token is {SECRET}.\n");
     let folder = folder("summarize");
     let (asked, said) = summarize(&folder, &["--focus", "linker flags"]);
     assert!(said.contains("no model is configured in auxiliary.compression.model"), "{said}");
@@ -354,7 +356,7 @@ fn what_is_larger_than_the_models_window_is_asked_in_parts() {
     let asked = upstream.asked();
     assert!(asked.len() > 1 && asked.len() == questions.len(), "{} of {}", asked.len(), questions.len());
     let last = asked.last().unwrap()["messages"][1]["content"].as_str().unwrap();
-    assert!(last.contains("<handover ") && last.contains("The build is not green yet."), "{last}");
+    assert!(last.contains("<summary ") && last.contains("The build is not green yet."), "{last}");
     assert_eq!(answered["checkpoint"]["by"], "model");
 }
 

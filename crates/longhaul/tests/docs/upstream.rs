@@ -75,5 +75,5 @@ fn reply(path: &str, input: usize, cached: usize) -> String {
 fn summary() -> &'static str {
     "## Goal\nThe server should listen on port 8484 everywhere, and the tests must pass.\n\n\
      ## Completed Actions\n1. RUN cargo build — exit 101: mismatched types\n2. RUN cargo test — exit 101: 59 passed; 1 failed\n\n\
-     ## Remaining Work\nDeploy with scripts/release-9.sh.\n"
+     ## Remaining Work\nDeploy with scripts/release-9.sh to 10.77.1.9.\n"
 }

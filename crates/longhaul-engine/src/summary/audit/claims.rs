@@ -1,5 +1,7 @@
 //! Finds the claims in a clause that can be verified: paths, identifiers, numbers, commands and URLs.
 
+use core::net::{IpAddr, SocketAddr};
+
 use crate::evidence::has_inner_capital;
 
 use super::phrases::{TABLE, contains_any, lowercase_prose};
@@ -15,7 +17,7 @@ pub(super) struct Claim<'t> {
 pub(super) enum ClaimKind {
     /// A path or a file name.
     Path,
-    /// A URL.
+    /// A URL or an IP address.
     Url,
     /// An identifier, such as only code contains.
     Identifier,
@@ -72,7 +74,7 @@ pub(super) fn find_claims(clause: &str) -> Vec<Claim<'_>> {
 
 fn classify_word(word: &str) -> Option<Claim<'_>> {
     let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
-    let kind = if word.contains("://") {
+    let kind = if word.contains("://") || is_ip_address(word) {
         ClaimKind::Url
     } else if is_path(word) {
         ClaimKind::Path
@@ -84,6 +86,11 @@ fn classify_word(word: &str) -> Option<Claim<'_>> {
         return None;
     };
     Some(Claim { kind, text: word })
+}
+
+/// Returns whether a word is an IP address, with or without a port.
+fn is_ip_address(word: &str) -> bool {
+    word.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok()
 }
 
 /// Returns whether a word is a path: absolute, several folders deep, or with a file extension.
