@@ -215,7 +215,7 @@ fn a_summary_that_was_prepared_early_is_dated_and_continued_by_code() {
     assert!(since.contains("RUN cargo clippy") && since.contains("unused variable"), "{since}");
     let whole = compacted(&late, Some(answer(GOOD)));
     let text = checkpoint(&whole);
-    assert!(text.contains("[Summary by a model, up to the messages below, which win.]"), "{text}");
+    assert!(text.contains("[Summary by a model; where the messages below differ, they win.]"), "{text}");
     assert!(!text.contains("Since Then"), "{text}");
 }
 
@@ -228,7 +228,7 @@ fn code_that_continues_a_summary_tells_what_is_newer_and_claims_no_more() {
     let again = compacted(&grown.to_string(), None);
     let text = checkpoint(&again);
     assert_eq!(text.matches("x = len(tokens)`; applied").count(), 1, "the summary stays\n{text}");
-    assert!(!text.contains("up to the messages below"), "{text}");
+    assert!(!text.contains("where the messages below differ"), "{text}");
     let (_, since) = text.split_once("\n## Since Then\n").unwrap();
     assert!(since.contains("reproduce.py"), "{since}");
     assert!(text.contains("up to “Since Then”"), "{text}");

@@ -80,7 +80,8 @@ pub(crate) fn read_given_summary(path: &std::path::Path) -> Result<ModelSummary,
     Ok(ModelSummary {
         scope: SummaryScope::AllRemoved,
         text,
-        author: path.display().to_string(),
+        // Where the file is means nothing to the model that reads the checkpoint.
+        author: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         completeness: Completeness::Complete,
     })
 }

@@ -139,7 +139,7 @@ impl Section {
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
-            Self::State => "State",
+            Self::State => "State Before the Messages Below",
             Self::ActiveTask => "Active Task",
             Self::Goal => "Goal",
             Self::Constraints => "Constraints & Preferences",

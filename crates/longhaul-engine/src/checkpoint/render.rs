@@ -24,9 +24,9 @@ pub(super) const EMPTY_SECTION: &str = "None.";
 /// The line above a model's summary; the author and `]` follow.
 pub(super) const SUMMARY_OPENING: &str = "[Summary by ";
 /// The words behind the author that date a summary, by what follows it.
-pub(super) const DATE_AT_MESSAGES: &str = ", up to the messages below, which win.";
+pub(super) const DATE_AT_MESSAGES: &str = "; where the messages below differ, they win.";
 pub(super) const DATE_AT_SINCE_THEN: &str = ", up to \u{201c}Since Then\u{201d}; what is newer wins.";
-pub(super) const DATE_WITH_GAP: &str = ", with a gap before the messages below, which win.";
+pub(super) const DATE_WITH_GAP: &str = "; turns between it and the messages below are missing, and these messages win.";
 /// The heading of the numbered actions behind a model's summary.
 pub(super) const SINCE_THEN_TITLE: &str = "Since Then";
 /// The start of a line of a summary that would look like the end of the summary otherwise.

@@ -25,6 +25,8 @@ pub(super) enum StateLine<'d> {
     Request(&'d EvidenceItem),
     /// A changed file with what it contains now, and the last check since the change.
     File(NetFileChange, Option<Check<'d>>),
+    /// A changed file that the messages below change again, so that its content here would be out of date.
+    FileChangedBelow(NetFileChange),
     /// The checks since the last change, the newest first: those that passed, or those that did not.
     Checks(CheckGroup, Vec<Check<'d>>),
     /// The calls that changed something outside the files and did not fail, oldest first.
@@ -80,7 +82,7 @@ impl StateLabel {
         (Self::Repetition, "Repeated: "),
         (Self::Helpers, "Helper files: "),
         (Self::Installed, "Installed: "),
-        (Self::Finding, "Last finding: "),
+        (Self::Finding, "Finding: "),
         (Self::LastWords, "Last words of the agent: "),
     ];
 
@@ -97,7 +99,7 @@ impl StateLabel {
     pub(super) fn of_line(line: &StateLine<'_>) -> Self {
         match line {
             StateLine::Request(_) => Self::Request,
-            StateLine::File(..) => Self::File,
+            StateLine::File(..) | StateLine::FileChangedBelow(_) => Self::File,
             StateLine::Checks(CheckGroup::Passed, _) => Self::Passed,
             StateLine::Checks(CheckGroup::Failed, _) => Self::Failed,
             StateLine::Checks(CheckGroup::WithoutChange, _) => Self::LastChecks,
@@ -222,6 +224,10 @@ pub(super) fn compute<'d>(
             .find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
         let own = own.map(|(index, _, tool_use)| Check { tool_use, index: *index });
         // A check after all changes has its own line.
+        if uses.is_changed_later(&file.path) {
+            state.lines.push(StateLine::FileChangedBelow(file.clone()));
+            continue;
+        }
         let is_told = |check: &Check<'_>| last_change.is_none_or(|change| check.index > change);
         let newest = checks.iter().find(|check| check.index > file.last_change && several);
         let since = newest.filter(|check| !is_told(check) && told_checks.insert(check.index)).copied();
@@ -316,8 +322,11 @@ impl<'d> State<'d> {
         let best = findings.filter(|(.., score)| *score >= MIN_SENTENCE_FINDING_SCORE);
         let best = best.max_by(|(.., one), (.., other)| one.total_cmp(other));
         self.lines.extend(best.map(|(item, sentence, _)| StateLine::Finding(item, sentence)));
-        let last = open.iter().find(|item| item.visible && !item.text().trim().is_empty());
-        self.lines.extend(last.map(|item| StateLine::LastWords(item)));
+        // If newer words stay in the request, these are not the last.
+        let says_something = |item: &&EvidenceItem| item.visible && !item.text().trim().is_empty();
+        let last = input.evidence.assistant_texts.iter().rfind(says_something);
+        let last = last.filter(|item| open.iter().any(|open| open.at == item.at));
+        self.lines.extend(last.map(StateLine::LastWords));
     }
 }
 
@@ -333,13 +342,29 @@ impl Check<'_> {
 /// The summarized tool uses with their indices among all, oldest first.
 struct SummarizedUses<'d> {
     list: Vec<(usize, &'d EvidenceItem, &'d ToolUse)>,
+    /// The tool uses behind them, in turns that stay in the request.
+    later: Vec<&'d ToolUse>,
 }
 
 impl<'d> SummarizedUses<'d> {
     fn new(input: &CheckpointInput<'d>) -> Self {
         let all = input.evidence.tool_uses.iter().enumerate();
         let summarized = all.filter(|(_, item)| (input.is_summarized)(item.at.unit));
-        Self { list: summarized.filter_map(|(index, item)| Some((index, item, item.tool_use()?))).collect() }
+        let list: Vec<_> = summarized.filter_map(|(index, item)| Some((index, item, item.tool_use()?))).collect();
+        let behind = list.last().map_or(usize::MAX, |(index, ..)| index + 1);
+        let later = input.evidence.tool_uses.iter().skip(behind).filter_map(EvidenceItem::tool_use).collect();
+        Self { list, later }
+    }
+
+    /// Whether a turn that stays in the request changes a file again.
+    fn is_changed_later(&self, path: &str) -> bool {
+        let mut changes = self.later.iter().flat_map(|tool_use| tool_use.applied_changes());
+        changes.any(|change| is_same_file(&change.path, path))
+    }
+
+    /// Whether a turn that stays in the request runs a command again.
+    fn is_run_later(&self, command: &str) -> bool {
+        self.later.iter().any(|tool_use| tool_use.normalized_command == command)
     }
 
     fn ran_scripts(&self) -> Vec<&'d str> {
@@ -370,6 +395,7 @@ impl<'d> SummarizedUses<'d> {
             let is_check = tool_use.is_check || tool_use.action.verb == Verb::Run && runs_script;
             if is_check
                 && tool_use.action.outcome != Outcome::Unanswered
+                && !self.is_run_later(&tool_use.normalized_command)
                 && !seen.contains(&tool_use.normalized_command.as_str())
             {
                 seen.push(&tool_use.normalized_command);

@@ -77,8 +77,9 @@ impl CandidateCollector<'_, '_> {
             })
         };
         let has_new = |wanted: StateLabel| new_lines().any(|line| StateLabel::of_line(line) == wanted);
-        let has_file =
-            |path: &str| new_lines().any(|line| matches!(line, StateLine::File(file, _) if file.path == path));
+        let has_file = |path: &str| {
+            new_lines().any(|line| matches!(line, StateLine::File(file, _) | StateLine::FileChangedBelow(file) if file.path == path))
+        };
         let Some(label) = StateLabel::of_text(earlier) else { return false };
         match label {
             // What was being tried is over, and after a change the checks before it prove nothing.

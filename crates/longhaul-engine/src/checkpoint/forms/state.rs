@@ -23,6 +23,9 @@ impl FormWriter<'_, '_> {
         let bodies = match line {
             StateLine::Request(item) => return self.request_line_forms(item, &label),
             StateLine::File(file, check) => self.file_line_forms(file, check.as_ref()),
+            StateLine::FileChangedBelow(file) => {
+                vec![self.file_opening(file).append_literal(": changed again in the messages below")]
+            }
             StateLine::Checks(_, checks) => self.check_forms(checks),
             StateLine::Called(calls) => self.call_line_forms(calls),
             StateLine::RefusedEdit(item) => self.refused_line_forms(item),
@@ -66,8 +69,8 @@ impl FormWriter<'_, '_> {
         STATE_REQUEST_BYTES.map(form).into()
     }
 
-    /// Words what a changed file contains now.
-    fn file_line_forms(&mut self, file: &NetFileChange, check: Option<&Check<'_>>) -> Vec<Redacted> {
+    /// Words which file was changed, and how.
+    fn file_opening(&mut self, file: &NetFileChange) -> Redacted {
         let path = self.code(&file.path, MAX_PATH_CHARS);
         let mut how = match file {
             file if file.deleted => Redacted::literal(" (deleted)"),
@@ -85,6 +88,12 @@ impl FormWriter<'_, '_> {
         if let Some(script) = &file.written_by {
             how = how.append_literal(", last by the script ").append(&self.redact_line(&script.name, MAX_SCRIPT_CHARS));
         }
+        path.append(&how)
+    }
+
+    /// Words what a changed file contains now.
+    fn file_line_forms(&mut self, file: &NetFileChange, check: Option<&Check<'_>>) -> Vec<Redacted> {
+        let opening = self.file_opening(file);
         let earlier = self.earlier_lines(&file.path);
         let [removed, added] = file.net_lines();
         let by_script = file.written_by.as_ref().map(|script| script.lines.clone());
@@ -92,7 +101,7 @@ impl FormWriter<'_, '_> {
         STATE_FILE_LINES
             .into_iter()
             .map(|(added_lines, removed_lines)| {
-                let mut text = path.clone().append(&how);
+                let mut text = opening.clone();
                 let mut now = self.code_list(&added, added_lines);
                 if let Some(earlier) = earlier.as_ref().filter(|_| added_lines > 1) {
                     now = if now.as_str().is_empty() {
@@ -250,7 +259,7 @@ impl FormWriter<'_, '_> {
     fn repetition_form(&mut self, repetition: &Repetition<'_>) -> Redacted {
         let (what, times, words) = match repetition {
             Repetition::Reads(path, times) => (*path, *times, " was read "),
-            Repetition::RefusedEdits(path, times) => (*path, *times, " refused the same edit "),
+            Repetition::RefusedEdits(path, times) => (*path, *times, " refused edits for the same reason "),
             Repetition::Runs(command, times) => (*command, *times, " failed in the same way "),
             Repetition::EmptySearches(searches) => {
                 let words =
