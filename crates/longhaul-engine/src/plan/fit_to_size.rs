@@ -16,7 +16,7 @@ use super::repair::INVALID_ARGUMENTS_REASON;
 use super::survey::{EditableResult, Survey};
 use super::workspace::{Workspace, prune};
 use crate::block_cache::BlockCache;
-use crate::transcript::BlockPosition;
+use crate::transcript::{BlockPosition, TurnKind};
 use crate::{RewriteError, Tokens};
 
 /// If pruning leaves at most this share of the requested size, nothing is summarized. If it leaves more,
@@ -160,8 +160,10 @@ fn choose_turns<'s, 't, 'b>(
     prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn));
     let mut gone: BTreeSet<usize> = bounds.free_turns().chain(survey.newest_checkpoint).collect();
     let is_pruned_enough = draft.total.number() as f64 <= goal.tokens.number() as f64 * MAX_PRUNED_SHARE;
-    // A topic gets its share of a checkpoint, so there must be one.
-    let may_prune_only = survey.options.focus.is_none() && !checkpoint_draft::has_usable_summary(work, &gone);
+    // A topic gets its share of a checkpoint, so there must be one, unless nothing could stand in it.
+    let has_words = |turn: &usize| !matches!(survey.transcript.turns[*turn].kind, TurnKind::Opaque(_));
+    let wants_checkpoint = survey.options.focus.is_some() && gone.iter().any(has_words);
+    let may_prune_only = !wants_checkpoint && !checkpoint_draft::has_usable_summary(work, &gone);
     if goal.is_requested && is_pruned_enough && may_prune_only {
         return (draft, BTreeSet::new());
     }

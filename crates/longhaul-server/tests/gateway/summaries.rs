@@ -123,7 +123,7 @@ async fn the_model_is_asked_as_the_client_with_the_bytes_that_were_just_sent() {
         // All that was sent before stands in front of the instruction, byte for byte but for the end of the list.
         let before = course.seen.iter().rfind(|seen| seen.number < asked.number).unwrap();
         let common = asked.text().bytes().zip(before.text().bytes()).take_while(|(a, b)| a == b).count();
-        let list_end = before.text().rfind("]").unwrap();
+        let list_end = before.text().rfind(']').unwrap();
         assert!(common >= before.text()[..list_end].rfind("Go on.").unwrap(), "{form:?}: {common} of {list_end}");
         let tokens = asked.tokens.unwrap();
         assert!(tokens.read * 10 >= (tokens.read + tokens.written + tokens.fresh) * 8, "{form:?}: {tokens:?}");
@@ -146,11 +146,11 @@ async fn the_model_is_asked_as_the_client_with_the_bytes_that_were_just_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_writes_nothing_useful_costs_the_client_nothing_but_its_price() {
-    let calls = || Say::call("bash", json!({"command": "rm -rf target"}));
-    let cases: [(&str, fn() -> Say); 3] =
-        [("calls a tool", calls), ("says little", || Say::text("Sure!")), ("refuses", || Say::text("I cannot help."))];
-    for (name, writes) in cases {
-        let simulator = Simulator::start(model_that(writes)).await;
+    let calls = Say::call("bash", json!({"command": "rm -rf target"}));
+    let cases =
+        [("calls a tool", calls), ("says little", Say::text("Sure!")), ("refuses", Say::text("I cannot help."))];
+    for (name, reply) in cases {
+        let simulator = Simulator::start(model_that(move || reply.clone())).await;
         let mut agent = Agent::new(messages_form());
         let ground = Ground::start(asking(&simulator, agent.model(), 0.9, 2.0), &simulator).await;
         let course = work(&ground, &simulator, &mut agent).await;
