@@ -161,8 +161,7 @@ fn choose_turns<'s, 't, 'b>(
     let mut gone: BTreeSet<usize> = bounds.free_turns().chain(survey.newest_checkpoint).collect();
     let is_pruned_enough = draft.total.number() as f64 <= goal.tokens.number() as f64 * MAX_PRUNED_SHARE;
     // A topic gets its share of a checkpoint, so there must be one, unless nothing could stand in it.
-    let has_words = |turn: &usize| !matches!(survey.transcript.turns[*turn].kind, TurnKind::Opaque(_));
-    let wants_checkpoint = survey.options.focus.is_some() && gone.iter().any(has_words);
+    let wants_checkpoint = survey.options.focus.is_some() && gone.iter().any(|turn| has_words(survey, *turn));
     let may_prune_only = !wants_checkpoint && !checkpoint_draft::has_usable_summary(work, &gone);
     if goal.is_requested && is_pruned_enough && may_prune_only {
         return (draft, BTreeSet::new());
@@ -226,6 +225,11 @@ fn summarize_to_fit(
     Ok(best)
 }
 
+/// Whether a turn is more than an element that nobody understands: a checkpoint can tell nothing of such an element.
+fn has_words(survey: &Survey<'_, '_>, turn: usize) -> bool {
+    !matches!(survey.transcript.turns[turn].kind, TurnKind::Opaque(_))
+}
+
 /// Keeps the newest of the turns to be summarized, unchanged or else shortened, while there is room.
 fn keep_newest_turns(
     cache: &mut BlockCache,
@@ -235,7 +239,9 @@ fn keep_newest_turns(
     most: Tokens,
 ) {
     let newest: Vec<usize> = gone.iter().rev().copied().filter(|turn| bounds.may_shrink(*turn)).collect();
-    let mut new_turns_left = gone.iter().filter(|turn| draft.survey.is_after_checkpoint(**turn)).count();
+    let survey = draft.survey;
+    let counts = |turn: usize| survey.is_after_checkpoint(turn) && has_words(survey, turn);
+    let mut new_turns_left = gone.iter().filter(|turn| counts(**turn)).count();
     for turn in newest {
         // At least one new turn has to be summarized, or this would be no compaction.
         if new_turns_left <= 1 {
@@ -252,7 +258,7 @@ fn keep_newest_turns(
             *draft = kept;
         }
         gone.remove(&turn);
-        new_turns_left -= 1;
+        new_turns_left -= usize::from(counts(turn));
     }
 }
 
