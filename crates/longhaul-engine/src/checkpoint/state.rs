@@ -12,10 +12,10 @@ use super::net_changes::{NetFileChange, NetFileChanges};
 use super::paths::is_same_file;
 use super::weights::{
     FINDING_AGE_LOSS, MAX_CHECKS, MAX_STATE_CALLS, MAX_STATE_FILES, MAX_VALUE_NAMES, MAX_VALUES_PER_NAME, MIN_REPEATS,
-    MIN_SENTENCE_FINDING_SCORE, ROOT_SCORE, StateWeights,
+    MIN_SENTENCE_FINDING_SCORE, RESTATED_SHARE, ROOT_SCORE, StateWeights,
 };
 use crate::action::{Outcome, Verb};
-use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse, printed_text};
+use crate::evidence::{EvidenceItem, KeySentence, Task, ToolUse, WordBag, printed_text};
 use crate::shell;
 use crate::tools::installs_something;
 
@@ -310,16 +310,28 @@ impl<'d> State<'d> {
         let open: Vec<&'d EvidenceItem> =
             texts.take_while(|text| answered.is_none_or(|answered| text.at.unit > answered)).collect();
         let count = open.len().max(1) as f32;
+        let mut said_by_people = WordBag::default();
+        for message in &input.evidence.user_messages {
+            said_by_people.merge(&WordBag::new(message.text()));
+        }
+        // Who repeats the request in other words has found nothing yet.
+        let restates_request =
+            |note: &KeySentence| WordBag::new(note.text.as_ref()).share_in(&said_by_people) >= RESTATED_SHARE;
         let findings = open.iter().enumerate().flat_map(|(age, item)| {
             let notes = item.assistant_text().map_or(&[][..], |text| &text.key_sentences);
             let recency = 1.0 - FINDING_AGE_LOSS * age as f32 / count;
-            let is_finding = |(_, note): &(usize, &KeySentence)| note.states_finding && !note.claims_success;
-            notes.iter().enumerate().filter(is_finding).map(move |(place, note)| {
+            let states_finding = |note: &KeySentence| note.states_finding && !note.claims_success;
+            let findings = notes.iter().enumerate().filter(move |(_, note)| states_finding(note));
+            findings.map(move |(place, note)| {
                 let score = note.score + if note.names_root { ROOT_SCORE } else { 0.0 };
                 (*item, place, score * recency)
             })
         });
-        let best = findings.filter(|(.., score)| *score >= MIN_SENTENCE_FINDING_SCORE);
+        let tells = |item: &EvidenceItem, place: usize| {
+            let note = item.assistant_text().and_then(|text| text.key_sentences.get(place));
+            note.is_some_and(|note| !restates_request(note))
+        };
+        let best = findings.filter(|(item, place, score)| *score >= MIN_SENTENCE_FINDING_SCORE && tells(item, *place));
         let best = best.max_by(|(.., one), (.., other)| one.total_cmp(other));
         self.lines.extend(best.map(|(item, sentence, _)| StateLine::Finding(item, sentence)));
         // If newer words stay in the request, these are not the last.

@@ -197,6 +197,10 @@ pub(super) const MIN_REPEATS: usize = 3;
 /// The score from which a sentence of the agent is a finding.
 pub(super) const MIN_SENTENCE_FINDING_SCORE: f32 = 1.5;
 
+/// The share of a sentence's words that people used from which it restates their request, and finds nothing. Chosen by
+/// hand.
+pub(super) const RESTATED_SHARE: f32 = 0.7;
+
 /// What a finding gains if it names the root of a problem.
 pub(super) const ROOT_SCORE: f32 = 1.5;
 /// What the score of the oldest finding loses against the newest.
