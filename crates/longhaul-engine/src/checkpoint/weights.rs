@@ -141,6 +141,7 @@ pub(super) struct FormWeights {
 pub(crate) struct RoomShares {
     pub(crate) checkpoint: f64,
     pub(crate) model_summary: f64,
+    pub(crate) pruned_tail: f64,
     pub(crate) first_prompt: f64,
     pub(crate) newest_answer: f64,
     pub(crate) unread_results: f64,

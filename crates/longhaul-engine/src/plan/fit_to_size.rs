@@ -73,10 +73,10 @@ pub(super) fn fit_to_size(
     limit: SizeLimit,
 ) -> Result<Option<CompactedRequest>, RewriteError> {
     let (goal, base) = set_goal(work.survey, limit);
-    let (checkpoint_tokens, bounds) = divide_room(work, &goal, &base);
-    let (mut pruned, gone) = choose_turns(work, &goal, &bounds, base.clone());
+    let room = divide_room(work, &goal, &base);
+    let (mut pruned, gone) = choose_turns(work, &goal, &room, base.clone());
     if !gone.is_empty() {
-        return summarize_to_fit(work, &goal, checkpoint_tokens, &bounds, &base, &gone);
+        return summarize_to_fit(work, &goal, room.checkpoint, &room.bounds, &base, &gone);
     }
     restore_newest_blocks(&mut pruned, goal.tokens);
     if pruned.is_empty() { Ok(None) } else { finalize(&pruned, work.context, work.block_cache) }
@@ -109,13 +109,23 @@ fn set_goal<'s, 't, 'b>(survey: &'s Survey<'t, 'b>, limit: SizeLimit) -> (FitGoa
     (FitGoal { tokens, is_requested, is_below_minimum }, base)
 }
 
-/// Step 2: divides the room among the checkpoint, the first prompt, the newest answer and the tail. Returns the
-/// most tokens that the checkpoint may have, and the bounds with the rest of the room.
+/// The room in a requested size.
+struct DividedRoom<'s, 't, 'b> {
+    /// The most tokens that the checkpoint may have.
+    checkpoint: Tokens,
+    /// The bounds if turns are summarized: the checkpoint leaves little for the tail.
+    bounds: Bounds<'s, 't, 'b>,
+    /// The bounds if results are only shortened: most of the room is the unchanged tail's. With less, nearly
+    /// everything would be a short form, and a checkpoint says more.
+    pruning_bounds: Bounds<'s, 't, 'b>,
+}
+
+/// Step 2: divides the room among the checkpoint, the first prompt, the newest answer and the tail.
 fn divide_room<'s, 't, 'b>(
     work: &Workspace<'s, 't, 'b>,
     goal: &FitGoal,
     base: &Draft<'_, '_, '_>,
-) -> (Tokens, Bounds<'s, 't, 'b>) {
+) -> DividedRoom<'s, 't, 'b> {
     let survey = work.survey;
     // Subtracted are the required turns, less what was saved on their unread results.
     let room = goal.tokens - (survey.tokens_with_only(&survey.required_turns()) + base.total - survey.total);
@@ -137,14 +147,18 @@ fn divide_room<'s, 't, 'b>(
         survey.first_prompt().map(|turn| survey.message_tokens(turn)).filter(|tokens| *tokens <= first_prompt),
         survey.answer_before_newest_prompt().map(|turn| survey.turn_tokens[turn]).filter(|tokens| *tokens <= answer),
     ];
-    let tail = room - checkpoint - pinned.into_iter().flatten().sum();
-    let mut bounds = Bounds::from_tail_tokens(survey, tail, first_prompt);
-    bounds.pin_answer(answer);
-    if !goal.is_requested {
-        // The tail is no longer than the policy allows.
-        bounds.middle.end = bounds.middle.end.max(Bounds::from_policy(survey).middle.end);
-    }
-    (checkpoint, bounds)
+    let pinned: Tokens = pinned.into_iter().flatten().sum();
+    let bounds_without = |taken: Tokens| {
+        let mut bounds = Bounds::from_tail_tokens(survey, room - taken - pinned, first_prompt);
+        bounds.pin_answer(answer);
+        if !goal.is_requested {
+            // The tail is no longer than the policy allows.
+            bounds.middle.end = bounds.middle.end.max(Bounds::from_policy(survey).middle.end);
+        }
+        bounds
+    };
+    let pruning_bounds = bounds_without(of_room(1.0 - shares.pruned_tail).min(checkpoint));
+    DividedRoom { checkpoint, bounds: bounds_without(checkpoint), pruning_bounds }
 }
 
 /// Step 3: prunes the middle, and chooses the turns to summarize if that is not enough. A compaction
@@ -152,12 +166,12 @@ fn divide_room<'s, 't, 'b>(
 fn choose_turns<'s, 't, 'b>(
     work: &mut Workspace<'s, 't, 'b>,
     goal: &FitGoal,
-    bounds: &Bounds<'_, '_, '_>,
+    room: &DividedRoom<'_, '_, '_>,
     mut draft: Draft<'s, 't, 'b>,
 ) -> (Draft<'s, 't, 'b>, BTreeSet<usize>) {
-    let survey = work.survey;
+    let (survey, bounds) = (work.survey, &room.bounds);
     let has_new = |gone: &BTreeSet<usize>| gone.iter().any(|turn| survey.is_after_checkpoint(*turn));
-    prune(&mut draft, work.block_cache, &|turn| bounds.may_shrink(turn));
+    prune(&mut draft, work.block_cache, &|turn| room.pruning_bounds.may_shrink(turn));
     let mut gone: BTreeSet<usize> = bounds.free_turns().chain(survey.newest_checkpoint).collect();
     let is_pruned_enough = draft.total.number() as f64 <= goal.tokens.number() as f64 * MAX_PRUNED_SHARE;
     // A topic gets its share of a checkpoint, so there must be one, unless nothing could stand in it.
