@@ -81,7 +81,7 @@ mod tests {
                 .ends_with("2 requests passed through unchanged, $1.25 spent, $0.25 more than without compaction")
         );
         let with_summaries = GatewayTotals { summaries: 2, spent_on_summaries: Dollars(0.03), ..totals };
-        assert!(totals_line(&with_summaries, "claude").contains("1 compaction, 2 summaries for $0.03, 1,200,000 →"));
+        assert!(totals_line(&with_summaries, "claude").contains("1 compaction, 2 summaries for $0.0300, 1,200,000 →"));
         let command = GatewayTotals { commands: 1, ..GatewayTotals::default() };
         assert_eq!(totals_line(&command, "claude"), "1 command answered by Longhaul, no request to a model");
         let with_store_error = GatewayTotals { requests_without_store: 3, store_error_kind: Some("full"), ..with_loss };
