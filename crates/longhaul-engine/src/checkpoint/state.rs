@@ -26,7 +26,7 @@ pub(super) enum StateLine<'d> {
     /// A changed file with what it contains now, and the last check since the change.
     File(NetFileChange, Option<Check<'d>>),
     /// A changed file that the messages below change again, so that its content here would be out of date.
-    FileChangedBelow(NetFileChange),
+    FileChangedBelow(String),
     /// The checks since the last change, the newest first: those that passed, or those that did not.
     Checks(CheckGroup, Vec<Check<'d>>),
     /// The calls that changed something outside the files and did not fail, oldest first.
@@ -212,6 +212,10 @@ pub(super) fn compute<'d>(
     work.sort_by_key(|file| std::cmp::Reverse(file.last_change));
     work.truncate(MAX_STATE_FILES);
     work.sort_by_key(|file| file.first_change);
+    // What a file contains after all changes is wrong where some of them stand below: the log tells those before.
+    let (below, work): (Vec<&NetFileChange>, Vec<&NetFileChange>) =
+        work.into_iter().partition(|file| uses.is_changed_later(&file.path));
+    state.lines.extend(below.into_iter().map(|file| StateLine::FileChangedBelow(file.path.clone())));
     state.told_paths = work.iter().map(|file| file.path.clone()).collect();
     state.told_helpers = helpers.iter().map(|file| file.path.clone()).collect();
     let several = work.len() > 1;
@@ -224,10 +228,6 @@ pub(super) fn compute<'d>(
             .find(|(index, ..)| file.tested_in == Some(*index) && file.tested_in == Some(file.last_change));
         let own = own.map(|(index, _, tool_use)| Check { tool_use, index: *index });
         // A check after all changes has its own line.
-        if uses.is_changed_later(&file.path) {
-            state.lines.push(StateLine::FileChangedBelow(file.clone()));
-            continue;
-        }
         let is_told = |check: &Check<'_>| last_change.is_none_or(|change| check.index > change);
         let newest = checks.iter().find(|check| check.index > file.last_change && several);
         let since = newest.filter(|check| !is_told(check) && told_checks.insert(check.index)).copied();

@@ -78,7 +78,11 @@ impl CandidateCollector<'_, '_> {
         };
         let has_new = |wanted: StateLabel| new_lines().any(|line| StateLabel::of_line(line) == wanted);
         let has_file = |path: &str| {
-            new_lines().any(|line| matches!(line, StateLine::File(file, _) | StateLine::FileChangedBelow(file) if file.path == path))
+            new_lines().any(|line| match line {
+                StateLine::File(file, _) => file.path == path,
+                StateLine::FileChangedBelow(changed) => changed == path,
+                _ => false,
+            })
         };
         let Some(label) = StateLabel::of_text(earlier) else { return false };
         match label {

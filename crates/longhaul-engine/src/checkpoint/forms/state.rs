@@ -23,8 +23,8 @@ impl FormWriter<'_, '_> {
         let bodies = match line {
             StateLine::Request(item) => return self.request_line_forms(item, &label),
             StateLine::File(file, check) => self.file_line_forms(file, check.as_ref()),
-            StateLine::FileChangedBelow(file) => {
-                vec![self.file_opening(file).append_literal(": changed again in the messages below")]
+            StateLine::FileChangedBelow(path) => {
+                vec![self.code(path, MAX_PATH_CHARS).append_literal(": changed again in the messages below")]
             }
             StateLine::Checks(_, checks) => self.check_forms(checks),
             StateLine::Called(calls) => self.call_line_forms(calls),
@@ -69,8 +69,8 @@ impl FormWriter<'_, '_> {
         STATE_REQUEST_BYTES.map(form).into()
     }
 
-    /// Words which file was changed, and how.
-    fn file_opening(&mut self, file: &NetFileChange) -> Redacted {
+    /// Words what a changed file contains now.
+    fn file_line_forms(&mut self, file: &NetFileChange, check: Option<&Check<'_>>) -> Vec<Redacted> {
         let path = self.code(&file.path, MAX_PATH_CHARS);
         let mut how = match file {
             file if file.deleted => Redacted::literal(" (deleted)"),
@@ -88,12 +88,7 @@ impl FormWriter<'_, '_> {
         if let Some(script) = &file.written_by {
             how = how.append_literal(", last by the script ").append(&self.redact_line(&script.name, MAX_SCRIPT_CHARS));
         }
-        path.append(&how)
-    }
-
-    /// Words what a changed file contains now.
-    fn file_line_forms(&mut self, file: &NetFileChange, check: Option<&Check<'_>>) -> Vec<Redacted> {
-        let opening = self.file_opening(file);
+        let opening = path.append(&how);
         let earlier = self.earlier_lines(&file.path);
         let [removed, added] = file.net_lines();
         let by_script = file.written_by.as_ref().map(|script| script.lines.clone());
