@@ -218,7 +218,7 @@ impl LiveSession {
         // Entries that this compaction did not use belong to summarized turns: they may go after the next
         // compaction.
         self.block_cache.start_generation();
-        self.last_request.next_payoff_check = Tokens::ZERO;
+        (self.last_request.next_payoff_check, self.last_request.next_summary_check) = (Tokens::ZERO, Tokens::ZERO);
         let (before, after) = (context.size.count.tokens, outcome.report.tokens.after);
         // A new text for the same turns says nothing about how much a compaction removes.
         if cause.urgency != Urgency::WhileFree {

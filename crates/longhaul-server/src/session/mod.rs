@@ -137,6 +137,8 @@ struct LastRequest {
     threshold_trigger: Trigger,
     /// The request size below which the session does not calculate again whether a compaction would pay.
     next_payoff_check: Tokens,
+    /// The request size below which the session does not calculate again whether a summary is affordable.
+    next_summary_check: Tokens,
 }
 
 impl Default for LastRequest {
@@ -149,6 +151,7 @@ impl Default for LastRequest {
             size_to_undercut: None,
             threshold_trigger: Trigger::Preflight,
             next_payoff_check: Tokens::ZERO,
+            next_summary_check: Tokens::ZERO,
         }
     }
 }

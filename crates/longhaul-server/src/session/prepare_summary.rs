@@ -118,10 +118,15 @@ impl LiveSession {
         };
         let early_size = next_size.share(EARLY_SUMMARY_SHARE).min(next_size - lead);
         let early_size = early_size.max(next_size.share(EARLIEST_SUMMARY_SHARE));
-        if tokens >= early_size && !is_paused && !self.background_summary.is_begun(None) {
+        let is_due = tokens >= early_size.max(self.last_request.next_summary_check);
+        if is_due && !is_paused && !self.background_summary.is_begun(None) {
             let cause = CompactionCause::required(Trigger::Preflight, String::new());
             let start = self.settings.summary_start;
             self.start_summary(context, &cause, &ManualOptions::default(), start, reporter);
+            // A summary is priced by all of its turns, which is too much work to repeat with each request.
+            if !self.background_summary.is_begun(None) {
+                self.last_request.next_summary_check = tokens + context.request.policy.window / 20;
+            }
         }
     }
 
