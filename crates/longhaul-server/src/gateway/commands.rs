@@ -296,7 +296,6 @@ async fn execute_command(
             claim.begin_preparation(cancel);
             let prepared = claim.session().compress(request, incoming, gateway.now()).await;
             claim.end_preparation();
-            claim.session().use_models(None);
             if prepared.action == session::RequestAction::Compacted {
                 gateway.metrics.count_manual_compaction();
             }

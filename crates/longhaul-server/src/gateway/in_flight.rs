@@ -345,6 +345,8 @@ impl RequestAccount {
         };
         gateway.metrics.record_summary(self.status(), &traffic);
         self.log(&traffic, None);
+        // A request that nobody answered has no figures to store; the metrics count it.
+        let session = session.filter(|_| (200..300).contains(&self.status()));
         let (Some(session), Some(tenant)) = (session, &self.principal.tenant) else { return };
         if let Err(error) = gateway.store.record_traffic(tenant, session, &traffic).await {
             tracing::warn!("cannot record a summary in the store: {error}");
@@ -381,9 +383,6 @@ impl RequestAccount {
         if RATE_LIMIT_STATUSES.contains(&status) {
             claim.session().record_rate_limit(gateway.now());
         }
-        claim.session().drop_planned_summary();
-        // The credential of the client is needed no longer.
-        claim.session().use_models(None);
         let entry = claim.entry();
         if let Some(hidden_turn) = recall_result.hidden_turn {
             entry.memory.hidden_turns.add(hidden_turn);

@@ -163,9 +163,10 @@ impl Drop for SessionClaim {
     fn drop(&mut self) {
         if self.is_preparing {
             self.entry.session = self.entry.session.restarted();
-            // They contain the credential of the client that left.
-            self.entry.session.use_models(None);
         }
+        // The request has ended, and with it the use of its client's credential.
+        self.entry.session.use_models(None);
+        self.entry.session.drop_planned_summary();
         self.release();
     }
 }

@@ -73,7 +73,7 @@ pub struct GatewayTotals {
     pub commands: u64,
     /// The number of compactions.
     pub compactions: u64,
-    /// The summaries that models wrote.
+    /// The requests for summaries that models answered.
     pub summaries: u64,
     /// The cost of the summaries whose prices are known. It is part of `spent`.
     pub spent_on_summaries: Dollars,
@@ -236,12 +236,12 @@ impl Metrics {
 
     /// Records a request of ours for a summary.
     pub(super) fn record_summary(&self, status: u16, traffic: &TrafficRecord) {
-        let is_written = (200..300).contains(&status);
-        let outcome = if is_written { "written" } else { "failed" };
+        let is_answered = (200..300).contains(&status);
+        let outcome = if is_answered { "answered" } else { "failed" };
         self.increment("longhaul_summaries_total", &[("outcome", outcome)], 1);
         {
             let mut totals = self.totals.lock();
-            totals.summaries += u64::from(is_written);
+            totals.summaries += u64::from(is_answered);
             totals.spent_on_summaries += traffic.usd.unwrap_or(Dollars::ZERO);
         }
         self.add_usage(traffic);

@@ -112,7 +112,7 @@ pub struct TrafficRecord {
 pub struct TrafficTotals {
     /// The number of requests of clients.
     pub requests: usize,
-    /// The number of summaries that models wrote. Their usage and cost are part of the other totals.
+    /// The number of requests for summaries that models answered. Their usage and cost are part of the other totals.
     pub summaries: usize,
     /// The number of requests that were newly compacted.
     pub compacted: usize,

@@ -68,7 +68,6 @@ pub(in crate::gateway) async fn compact_history(
     let prepared = claim.session().compress(compress, &incoming, job.gateway.now()).await;
     claim.end_preparation();
     let session = claim.session();
-    session.use_models(None);
     for line in &prepared.notices {
         tracing::info!(session = session.name(), "{line}");
     }
