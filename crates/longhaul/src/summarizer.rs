@@ -35,7 +35,8 @@ mod summary_model;
 
 /// Returns the policy of the model that is configured for summaries, with the user's settings for that model.
 pub(crate) fn configured_policy(settings: &Settings) -> Result<Option<Policy>, Failure> {
-    let Some(name) = &settings.app.auxiliary.compression.model else { return Ok(None) };
+    let AuxiliaryModelConfig { model, provider, .. } = &settings.app.auxiliary.compression;
+    let Some(name) = model.as_ref().filter(|_| provider != NO_PROVIDER) else { return Ok(None) };
     let policy = Policy::new(&settings.engine, &models::find(name));
     policy.map(|(policy, _)| Some(policy)).map_err(|invalid| settings.invalid_value_failure(&invalid))
 }
@@ -74,7 +75,8 @@ pub(crate) fn for_gateway(
         return Ok((SessionSummarizer::Model(SummaryModels { auxiliary: None, own, first, timeouts, unpriced }), text));
     };
     let model = SummaryModel::from_auxiliary(auxiliary_config, &policy, environment).map_err(Failure::InvalidInput)?;
-    let text = format!("by {} at {}, {}; {limits}", model.model_name(), model.url(), model.payer_text());
+    let (name, url, payer) = (model.model_name(), model.url(), model.payer_text());
+    let text = format!("by {name} at {url}, {payer}; if it fails, by the session's own model; {limits}");
     let first = match auxiliary_config.first {
         FirstModel::Auxiliary => FirstWriter::Auxiliary,
         FirstModel::Auto => FirstWriter::Auto,
@@ -146,6 +148,11 @@ impl Summarizer {
         choice: WriterChoice,
     ) -> Result<Option<Self>, Failure> {
         let app = &settings.app;
+        if choice == WriterChoice::Auto && app.auxiliary.compression.provider == NO_PROVIDER {
+            let problem =
+                "auxiliary.compression.provider is none, so --summarizer auto asks no model; use --summarizer main";
+            return Err(Failure::InvalidInput(problem.to_owned()));
+        }
         let policy = if choice == WriterChoice::Main { None } else { configured_policy(settings)? };
         let auxiliary =
             policy.map(|policy| SummaryModel::from_auxiliary(&app.auxiliary.compression, &policy, environment));

@@ -33,7 +33,7 @@ store of that gateway. The agent's next request is sent compacted, and longhaul 
 
 A result that is still larger than the window or --to-tokens is written anyway, with a message and exit code 1.
 
-No model is called and nothing is billed, unless you give --summarizer auto and auxiliary.compression.model is configured. The \
+No model is called and nothing is billed, unless you give --summarizer auto or main. The \
 model, its address and the key that pays are printed before anything is sent. The model is called with --preview too. longhaul \
 summarize shows the prompt.
 

@@ -330,6 +330,7 @@ fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
         ("model: nobodys-model", "the provider of nobodys-model is unknown; set provider or base_url"),
         ("model: m, provider: nobody", "unknown provider nobody; use one of auto, main, none, anthropic, azure"),
         ("model: m, provider: main", "main is the session's own model, but model is also set (m); remove one"),
+        ("model: m, provider: none", "provider is none, so --summarizer auto asks no model; use --summarizer main"),
         ("max_usd_per_day: -1", "-1 must be 0 or more"),
         ("max_share_of_saving: 2", "2 must be between 0 and 1"),
         ("model: m, provider: compatible", "provider `compatible` has no address of its own; set base_url"),
