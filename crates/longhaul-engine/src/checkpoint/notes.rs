@@ -188,14 +188,14 @@ impl Notes {
             } else {
                 let dropped = &text[part.range.clone()];
                 let before = ranges.last().map_or("\n\n", |last| &text[..last.end]);
-                let blank_start = match () {
+                let blank_start = if !before.ends_with('\n') {
                     // The line break after the last sentence of a paragraph belongs to the paragraph.
-                    () if !before.ends_with('\n') => part.range.start + dropped.trim_end().len(),
+                    part.range.start + dropped.trim_end().len()
+                } else if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") {
                     // The empty line behind the last part of a section belongs to the section.
-                    () if !after_heading && !before.ends_with("\n\n") && dropped.ends_with("\n\n") => {
-                        part.range.end - 1
-                    }
-                    () => continue,
+                    part.range.end - 1
+                } else {
+                    continue;
                 };
                 blank_start..part.range.end
             };
